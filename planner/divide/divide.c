@@ -143,7 +143,8 @@ static enum mt_status solve_all(struct mt_dividing *d) {
     for (int i = 0; i < MT_NSTRATEGIES; i++) {
         const struct mt_strategy *s = &mt_strategies[i];
         if (!belongs(d, s)) continue;
-        for (int e = 0; e < (s->widths || s->positions ? 2 : 1) && mt_now_s() < d->divide->end_s; e++) {
+        bool wide = s->state == MT_STORE_ANY || (d->divide->only && s->widths); /* the price decides much */
+        for (int e = 0; e < (wide ? 2 : 1) && mt_now_s() < d->divide->end_s; e++) {
             enum mt_status st = solve(d, s, exposed[e], &capacity);
             if (st && (st != MT_EINPUT || d->divide->only)) return st;
         }

@@ -203,13 +203,15 @@ static struct search_subset *winner(struct participation *p) {
 
 /* ---- the whole space ---- */
 
-/* Whole nodes: one of each type, and the first two, four, ... Tensors are divided within nodes, where fewer ranks may
- * be better by samples alone. */
+/* Where not all ranks are best by samples: whole nodes, one of each type, and the first two, four, ... Tensors are
+ * divided within nodes, where fewer ranks may be better by samples alone. */
 static enum mt_status add_nodes(struct participation *p) {
     const struct search_places *places = &p->places;
     int *of_cell = mt_new(&p->arena, int, places->ncells);
     enum mt_status st = MT_OK;
-    if (p->use != MT_USE_AUTO || p->pinned || !mt_search_is_open(p->search)) return MT_OK;
+    const struct search_subset *best = winner(p);
+    if (p->use != MT_USE_AUTO || p->pinned || !mt_search_is_open(p->search) || !best || best->n == places->n)
+        return MT_OK;
     for (int first = 0, n = 1; first + n <= places->nnodes && places->nnodes > 1 && !st;) {
         bool seen = false;
         for (int i = 0; i < first && n == 1; i++) seen |= places->type[i] == places->type[first];

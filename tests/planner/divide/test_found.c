@@ -167,7 +167,7 @@ static void has_tensor(const struct problem *p, const struct mt_divided *c) {
     struct mt_program program;
     build(p, c, &program);
     for (int layer = 0; layer < 3; layer++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "h.%d.", layer);
         CHECK_EQ(collectives_of(&program, MT_ALL_REDUCE, name, MT_ROLE_FORWARD), 2);
         CHECK_EQ(collectives_of(&program, MT_ALL_REDUCE, name, MT_ROLE_BACKWARD), 2);
