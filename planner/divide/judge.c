@@ -85,7 +85,8 @@ static const char *who_lacks(struct mt_dividing *d, const struct mt_prediction *
     int64_t worst = 0;
     int who = -1;
     for (int r = 0; r < d->nranks && limit; r++)
-        if (limit[r] && p->ranks[r].arena_bytes - limit[r] > worst) worst = p->ranks[r].arena_bytes - limit[r], who = r;
+        if (limit[r] && mt_rank_needs_bytes(&p->ranks[r]) - limit[r] > worst)
+            worst = mt_rank_needs_bytes(&p->ranks[r]) - limit[r], who = r;
     if (who < 0) return NULL;
     char text[MT_UNITS_TEXT];
     return mt_arena_printf(d->arena, "does not fit: rank %d lacks %s", who, mt_units_bytes((double)worst, text));
@@ -145,8 +146,9 @@ static int64_t next_count(const struct mt_dividing *d, const struct mt_divided *
     for (int r = 0; r < d->nranks && d->divide->memory_bytes; r++) {
         const struct mt_rank_prediction *p = &c->prediction.ranks[r];
         int64_t limit = d->divide->memory_bytes[r];
-        if (!limit || p->arena_bytes <= limit) continue;
-        double others = (double)(p->arena_bytes - p->state_bytes), room = (double)(limit - p->state_bytes);
+        if (!limit || mt_rank_needs_bytes(p) <= limit) continue;
+        double others = (double)(p->arena_bytes - p->state_bytes);
+        double room = (double)(limit - p->state_bytes - p->communicator_bytes);
         if (room <= 0) return 0;
         while ((double)next < 0.7 * (double)count * others / room) next *= 2;
     }

@@ -166,7 +166,7 @@ static void add_split_rows(const struct balancing *b, struct columns *k, int spl
 static void add_memory_rows(const struct balancing *b, struct columns *k) {
     const int64_t *limit = b->d->divide->memory_bytes;
     for (int r = 0; r < b->d->nranks && limit; r++) {
-        double held = (double)b->c->prediction.ranks[r].arena_bytes;
+        double held = (double)mt_rank_needs_bytes(&b->c->prediction.ranks[r]);
         bool moves = false;
         if (!limit[r]) continue;
         for (int s = 0; s < b->nsplits; s++) {
