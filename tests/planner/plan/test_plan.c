@@ -1,4 +1,6 @@
-/* The plan document: a round trip by bytes, edits that are seen, refusals by name, and matching processes to ranks. */
+/* The plan document: a round trip by bytes, edits that are seen, refusals by name, and matching processes to ranks.
+ *
+ * Longer than other tests: the tables of edits and of what is printed are of the same few plans. */
 #include "planner/plan/plan.h"
 
 #include <unistd.h>
