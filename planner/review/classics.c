@@ -116,13 +116,14 @@ static const char *lack(struct comparing *c, const struct mt_divided *found) {
     int64_t worst = 0;
     int who = -1;
     for (int r = 0; found->judged && r < c->places->nranks; r++) {
-        int64_t limit = c->places->ranks[r].memory_bytes, over = found->prediction.ranks[r].arena_bytes - limit;
+        int64_t limit = c->places->ranks[r].memory_bytes,
+                over = mt_rank_needs_bytes(&found->prediction.ranks[r]) - limit;
         if (limit && over > worst) worst = over, who = r;
     }
     if (who < 0) return found->why ? mt_arena_strdup(&c->to->arena, found->why) : "";
     char needs[MT_UNITS_TEXT], has[MT_UNITS_TEXT];
     return mt_arena_printf(&c->to->arena, "rank %d needs %s of %s", c->whole->order[who],
-                           mt_units_bytes((double)found->prediction.ranks[who].arena_bytes, needs),
+                           mt_units_bytes((double)mt_rank_needs_bytes(&found->prediction.ranks[who]), needs),
                            mt_units_bytes((double)c->places->ranks[who].memory_bytes, has));
 }
 

@@ -166,7 +166,8 @@ static inline double hand_judge(const struct mt_divide *d, struct mt_plan *p) {
     mt_program_release(&program);
     CHECK_OK(mt_program_from_plan(d->graph, p, false, &program, &err), err); /* with these algorithms */
     CHECK_OK(mt_predict(&program, d->costs, d->options, &found, &err), err);
-    for (int r = 0; r < p->nranks; r++) fits &= !d->memory_bytes[r] || found.ranks[r].arena_bytes <= d->memory_bytes[r];
+    for (int r = 0; r < p->nranks; r++)
+        fits &= !d->memory_bytes[r] || mt_rank_needs_bytes(&found.ranks[r]) <= d->memory_bytes[r];
     double step_s = fits ? found.step_s : INFINITY;
     mt_arena_release(&found.arena);
     mt_program_release(&program);
