@@ -101,7 +101,7 @@ told 'mlp of layer 0' gradients 'ReduceScatter over 2 devices of each host, 2.00
 grep -q '^what the program does (weights .* are gathered for each layer)$' said.txt || fail "$(cat said.txt)"
 beside hybrid 'is this program$'
 # Memory: who lacks what.
-explain h100:1x4 64 mlp:layers=6,hidden=2048 --memory 260MiB --use all
+explain cpu:1x4 64 mlp:layers=6,hidden=2048 --memory 260MiB --use all
 beside data 'does not fit: rank 0 needs [0-9.]* MiB of 260 MiB$'
 
 # Another cluster's plan, no plan, no cluster.

@@ -174,6 +174,21 @@ static inline double hand_judge(const struct mt_divide *d, struct mt_plan *p) {
     return step_s;
 }
 
+/* What NCCL's communicators take on a rank, of a form's program. */
+static inline int64_t hand_communicators(const struct mt_divide *d, enum hand_form form, int rank) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_plan *p = hand_plan(d, form, NULL, 1);
+    struct mt_program program;
+    struct mt_prediction found;
+    CHECK_OK(mt_program_from_plan(d->graph, p, false, &program, &err), err);
+    CHECK_OK(mt_predict(&program, d->costs, d->options, &found, &err), err);
+    int64_t bytes = found.ranks[rank].communicator_bytes;
+    mt_arena_release(&found.arena);
+    mt_program_release(&program);
+    mt_plan_free(p);
+    return bytes;
+}
+
 /* With as few micro-batches as fit, at most `most`. */
 static inline double hand_judged(const struct mt_divide *d, enum hand_form form, const double *speed, int64_t most) {
     double step_s = INFINITY;

@@ -274,7 +274,7 @@ static void has_samples(const struct problem *p, const struct mt_divided *c) {
 struct trial {
     const char *what, *cluster, *model;
     int64_t batch;
-    double memory_MiB;   /* 0: the devices' own */
+    double memory_MiB;   /* beside what the form's communicators take; 0: the devices' own */
     enum hand_form form; /* that is the best here */
     /* The strategy that is the form, and one that contains it, or null: what they find is no other form. */
     const char *strategy, *wider;
@@ -302,6 +302,8 @@ static void run(const struct trial *t) {
     struct mt_divide_found found;
     double others_s = INFINITY, form_s = INFINITY, start_s = mt_now_s();
     begin(&p, t->cluster, t->model, t->batch, t->memory_MiB);
+    for (int r = 0; r < p.plan->nranks && t->memory_MiB > 0; r++)
+        ((int64_t *)(uintptr_t)p.divide.memory_bytes)[r] += hand_communicators(&p.divide, t->form, r);
     printf("%s: %s, %s, batch %lld\n", t->what, t->cluster, t->model, (long long)t->batch);
     search(&p, &found);
     double ours_s = found.best->prediction.step_s;

@@ -126,7 +126,7 @@ static void test_gathers(void) {
 /* Where replicated state does not fit: who lacks what, as the prediction says. */
 static void test_memory(void) {
     struct job j;
-    begin(&j, "h100:1x4", "mlp:layers=6,hidden=2048", 64, 260, NULL);
+    begin(&j, "cpu:1x4", "mlp:layers=6,hidden=2048", 64, 260, NULL);
     printf("in 260 MiB\n");
     check_steps(&j);
     const struct mt_classic *data = named(&j, "data");
