@@ -4,6 +4,9 @@
  *   bundle   a forward operator with the backward operators that its differentiation added. They are divided by the
  *            same index; where a backward operator lacks it, or the forward operator is not divided, each of its rules
  *            is an alternative.
+ *   product    a backward operator that sums over samples (mt_op_repeats). Where the forward operator is divided by
+ *            samples among all ranks, it may gather its factors instead: each rank computes all of it, if all devices
+ *            are alike, or a part by an index of the output.
  *   storage  how a parameter, its optimizer state and its update are divided; a group of its own, which makes the
  *            weight and wants its gradient
  *
@@ -68,6 +71,7 @@ struct mt_space {
     struct mt_arena arena;
     struct mt_space_options options;
     struct mt_layouts layouts;
+    bool alike; /* all ranks' devices are of one class */
     struct mt_pricing pricing;
     struct mt_frontier problem;
     struct mt_space_group *groups; /* [problem.ngroups] */
