@@ -15,17 +15,18 @@
 
 enum { LEAST_PART = 8 }; /* of a bucket */
 
-static bool divides_samples(const struct mt_builder *b, const struct mt_rule *rule) {
+bool mt_builder_divides_samples(const struct mt_builder *b, const struct mt_rule *rule) {
     if (rule->kind == MT_RULE_SPLIT && rule->split->label == b->graph->batch) return true;
     for (int k = 0; k < b->mesh.nnodes && rule->inner; k++)
-        if (divides_samples(b, &rule->inner[k])) return true;
+        if (mt_builder_divides_samples(b, &rule->inner[k])) return true;
     return false;
 }
 
-/* Whether the operator sums over samples, and its rule does not divide them. */
+/* Whether the operator is a product that sums over samples, and its rule does not divide them. */
 static bool takes_all_samples(const struct mt_builder *b, int op, const struct mt_rule *rule) {
     const struct mt_op *o = &b->graph->ops[op];
-    if (b->classes[op] != MT_SAMPLE || rule->kind == MT_RULE_LINEAR || divides_samples(b, rule)) return false;
+    if (b->classes[op] != MT_SAMPLE || o->role != MT_ROLE_BACKWARD || !mt_op_repeats(o->kind)) return false;
+    if (rule->kind == MT_RULE_LINEAR || mt_builder_divides_samples(b, rule)) return false;
     for (int i = 0; i < o->nout; i++)
         if (mt_builder_has_batch(b->graph, o->out[i])) return false;
     return true;
@@ -47,7 +48,8 @@ bool mt_builder_gathers_factors(struct mt_builder *b, int op, const struct mt_ru
     bool gathers = false;
     if (!takes_all_samples(b, op, rule)) return false;
     for (int i = 0; i < o->nin; i++) {
-        if (!mt_builder_has_batch(b->graph, o->in[i])) continue;
+        bool fed = b->graph->values[o->in[i]].kind == MT_VALUE_INPUT; /* in any layout */
+        if (fed || !mt_builder_has_batch(b->graph, o->in[i])) continue;
         int layout = mt_builder_wanted(b, op, rule, i, block);
         gathers |= layout >= 0 && is_elsewhere(b, o->in[i], layout, block);
     }
@@ -61,7 +63,6 @@ static int64_t bytes_of(const struct mt_builder *b, int gvalue) {
 /* Nothing but updates takes its outputs, so that it need not be computed yet. */
 static bool is_for_updates(const struct mt_builder *b, int op) {
     const struct mt_graph *g = b->graph;
-    if (g->ops[op].role != MT_ROLE_BACKWARD) return false;
     for (int i = 0; i < g->ops[op].nout; i++)
         for (int c = b->first_consumer[g->ops[op].out[i]]; c < b->first_consumer[g->ops[op].out[i] + 1]; c++)
             if (g->ops[b->consumers[c]].role != MT_ROLE_UPDATE) return false;

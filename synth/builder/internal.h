@@ -163,8 +163,10 @@ enum mt_status mt_builder_accumulate(struct mt_builder *b, int op, enum mt_block
 /* Add those that were reduced by a bucket before the last; `all`: send what waits, and add all. */
 enum mt_status mt_builder_finish_sums(struct mt_builder *b, enum mt_block_kind block, bool all);
 
-/* factors.c. Whether an operator sums over samples that other ranks have as well, and takes them from there. */
+/* factors.c. Whether an operator is a product that sums over samples that other ranks send. */
 bool mt_builder_gathers_factors(struct mt_builder *b, int op, const struct mt_rule *rule, enum mt_block_kind block);
+/* Whether some level of a rule splits samples. */
+bool mt_builder_divides_samples(const struct mt_builder *b, const struct mt_rule *rule);
 /* At the start of a block: count what its products gather. */
 void mt_builder_count_factors(struct mt_builder *b, enum mt_block_kind block);
 /* Put off an operator that gathers factors and whose outputs only updates take: *off, and its factors are asked for. */

@@ -126,13 +126,20 @@ static int broadcast(struct mt_builder *b, int from, int *group, enum mt_block_k
     return to;
 }
 
+/* Whether an operator on samples is a weight's gradient with gathered factors, while samples divide its layer. */
+static bool gathers_instead(struct mt_builder *b, int op) {
+    const struct mt_op *o = &b->graph->ops[op];
+    if ((o->kind != MT_OP_matmul && o->kind != MT_OP_embedding_grad) || o->forward < 0) return false;
+    struct mt_rule rule = mt_builder_rule(b, op, MT_LAST), layer = mt_builder_rule(b, o->forward, MT_LAST);
+    return mt_builder_divides_samples(b, &layer) && mt_builder_gathers_factors(b, op, &rule, MT_LAST);
+}
+
 /* Whether a gradient, or a gradient that it is a sum of, was computed from gathered factors: the operator, or -1. */
 static int gathering_op(struct mt_builder *b, int gvalue) {
     int op = b->graph->values[gvalue].producer;
     if (op < 0) return -1;
     const struct mt_op *o = &b->graph->ops[op];
-    struct mt_rule rule = mt_builder_effective_rule(b, op, MT_LAST);
-    if (b->classes[op] == MT_SAMPLE) return mt_builder_gathers_factors(b, op, &rule, MT_LAST) ? op : -1;
+    if (b->classes[op] == MT_SAMPLE) return gathers_instead(b, op) ? op : -1;
     for (int i = 0; i < o->nin && o->kind == MT_OP_add; i++) {
         int found = gathering_op(b, o->in[i]);
         if (found >= 0) return found;
