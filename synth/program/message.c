@@ -6,6 +6,9 @@
  *   Broadcast      the first member's boxes
  *   AllToAll       the transfers of mt_layout_transfers; sender and receiver list them in the same order
  *
+ * A block of an AllToAll that is one contiguous piece needs no memory in the message, on the side where it is
+ * contiguous.
+ *
  * Of a collective in parts each of these boxes is cut alike on all ranks. Where an AllToAll reduces, the old parts of a
  * cover are cut along common boxes, so that each element arrives from all of them in one part of the collective, in
  * order. */
@@ -75,6 +78,18 @@ static void add_piece(struct maker *m, bool pack, struct mt_message_piece piece,
         side->pieces[side->count] = piece;
     }
     side->count++;
+}
+
+static void add_in_place(struct maker *m, bool pack, struct mt_message_piece piece) {
+    struct mt_message_side *side = pack ? &m->message->pack : &m->message->unpack;
+    side->is_tensor = false;
+    if (!m->form.sketch) {
+        mt_arena_grow(m->arena, &side->in_place, side->nin_place, &side->in_place_capacity, sizeof *side->in_place);
+        int i = side->nin_place;
+        for (; i > 0 && side->in_place[i - 1].at > piece.at; i--) side->in_place[i] = side->in_place[i - 1];
+        side->in_place[i] = piece;
+    }
+    side->nin_place++;
 }
 
 /* The box's share of this part of the collective. */
@@ -300,6 +315,60 @@ static void cut_moves(struct maker *m, struct moves *moves, int naxes) {
     }
 }
 
+/* What a member sends to another. */
+struct block {
+    int npieces;
+    bool in_place[2]; /* it is sent from, received into, the tensor */
+};
+
+/* Whether the box is contiguous in the value's tensor on a rank, and of the message's type. */
+static bool is_contiguous(const struct maker *m, int value, int rank, const struct mt_box *box, int naxes) {
+    int64_t start;
+    return m->program->values[value].type == m->message->problem.acc &&
+           mt_box_run(box, mt_pvalue_box(m->program, value, rank), naxes, &start);
+}
+
+/* The blocks [from * n + to], and the elements that members stage. */
+static struct block *find_blocks(struct maker *m, const struct moves *moves) {
+    struct mt_message *g = m->message;
+    int n = g->problem.n;
+    struct block *blocks = mt_new(&m->scratch, struct block, n * n);
+    for (int b = 0; b < 2; b++) g->staged[b] = mt_new(m->arena, int64_t, n);
+    for (int c = 0; c < n; c++)
+        for (int i = 0; i < moves[c].count; i++) {
+            const struct move *move = &moves[c].items[i];
+            struct block *block = &blocks[move->from * n + c];
+            int naxes = layout_in(m, move->value)->naxes;
+            bool only = mt_box_count(&move->box, naxes) && !block->npieces++;
+            block->in_place[0] =
+                only && is_contiguous(m, m->instr->in[move->value], g->group[move->from], &move->box, naxes);
+            block->in_place[1] = only && move->reduce == MT_REDUCE_NONE &&
+                                 is_contiguous(m, m->instr->out[move->value], g->group[c], &move->box, naxes);
+        }
+    for (int from = 0; from < n; from++)
+        for (int to = 0; to < n; to++) {
+            struct block *block = &blocks[from * n + to];
+            int64_t count = g->problem.counts[from * n + to];
+            if (from == to) {
+                block->in_place[0] = block->in_place[0] && !block->in_place[1];
+                if (!block->in_place[0] && !block->in_place[1]) g->staged[1][to] += count;
+                continue;
+            }
+            if (!block->in_place[0]) g->staged[0][from] += count;
+            if (!block->in_place[1]) g->staged[1][to] += count;
+        }
+    return blocks;
+}
+
+static void count_moves(const struct maker *m, const struct moves *moves, int64_t *counts) {
+    int n = m->message->problem.n;
+    for (int c = 0; c < n; c++)
+        for (int i = 0; i < moves[c].count; i++) {
+            const struct move *move = &moves[c].items[i];
+            counts[move->from * n + c] += mt_box_count(&move->box, layout_in(m, move->value)->naxes);
+        }
+}
+
 static enum mt_status make_all_to_all(struct maker *m) {
     struct mt_message *g = m->message;
     int n = g->problem.n, me = g->problem.me;
@@ -314,15 +383,20 @@ static enum mt_status make_all_to_all(struct maker *m) {
         if (st) return st;
         for (int c = 0; c < n && m->form.parts > 1; c++) cut_moves(m, &moves[c], layout_in(m, v)->naxes);
     }
+    count_moves(m, moves, counts);
+    g->problem.counts = counts;
+    const struct block *blocks = find_blocks(m, moves);
     for (int c = 0; c < n; c++)
         for (int i = 0; i < moves[c].count; i++) {
             struct move *move = &moves[c].items[i];
-            int64_t count = mt_box_count(&move->box, layout_in(m, move->value)->naxes);
-            counts[move->from * n + c] += count;
             if (move->from != me) continue;
-            add_piece(m, true, (struct mt_message_piece){.operand = move->value, .at = g->count[0], .box = move->box},
-                      layout_in(m, move->value)->naxes);
-            g->count[0] += count;
+            int naxes = layout_in(m, move->value)->naxes;
+            struct mt_message_piece piece = {.operand = move->value, .at = g->count[0], .box = move->box};
+            if (blocks[me * n + c].in_place[0])
+                add_in_place(m, true, piece);
+            else
+                add_piece(m, true, piece, naxes);
+            g->count[0] += mt_box_count(&move->box, naxes);
         }
     for (int r = 0; r < n; r++) at[r] = g->count[1], g->count[1] += counts[r * n + me];
     for (int i = 0; i < moves[me].count; i++) {
@@ -330,10 +404,12 @@ static enum mt_status make_all_to_all(struct maker *m) {
         int naxes = layout_in(m, move->value)->naxes;
         struct mt_message_piece piece = {
             .operand = move->value, .buffer = 1, .at = at[move->from], .reduce = move->reduce, .box = move->box};
-        add_piece(m, false, piece, naxes);
+        if (blocks[move->from * n + me].in_place[1])
+            add_in_place(m, false, piece);
+        else
+            add_piece(m, false, piece, naxes);
         at[move->from] += mt_box_count(&move->box, naxes);
     }
-    g->problem.counts = counts;
     return MT_OK;
 }
 
