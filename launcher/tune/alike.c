@@ -15,7 +15,8 @@ static enum mt_status describe(struct mt_device *device, char text[TEXT_BYTES], 
     if (all)
         snprintf(text, TEXT_BYTES, "%s, of which %d compute", mt_device_describe(device), computing);
     else
-        snprintf(text, TEXT_BYTES, "%s, %s", topology.model, mt_device_describe(device));
+        snprintf(text, TEXT_BYTES, "%s, caches of %lld and %lld KiB, %s", topology.model,
+                 (long long)topology.l2_bytes >> 10, (long long)topology.l3_bytes >> 10, mt_device_describe(device));
     return st;
 }
 

@@ -3,9 +3,10 @@
  *
  *     st = mt_alike_check(comm, device, &program, err);      // collective; agrees
  *
- * Ranks compare what their devices are: the CPU's model, its threads and the library that computes; the GPU's model,
- * the multiprocessors that compute (also emulated ones), driver and library versions. GPUs whose descriptions are equal
- * have one tuning file (tuning.h), and so the same kernels. */
+ * Ranks compare what their devices are: of a CPU the model, the caches, by which libraries divide sums into blocks, the
+ * threads and the library that computes; of a GPU the model, the multiprocessors that compute (also emulated ones) and
+ * the versions of driver and libraries. GPUs whose descriptions are equal have one tuning file (tuning.h), and so the
+ * same kernels. */
 #ifndef MT_LAUNCHER_TUNE_ALIKE_H
 #define MT_LAUNCHER_TUNE_ALIKE_H
 
