@@ -62,6 +62,7 @@ static void list_joined(const struct mt_program *p, int r, struct sets *s) {
                     for (int k = 0; k < list.groups[g].n; k++) part |= 1u << m.group[list.groups[g].places[k]];
                     if (part >> r & 1 && list.groups[g].n > 1) add(s, part);
                 }
+                mt_nccl_list_release(&list);
             } else if (m.problem.n > 1) {
                 add(s, whole);
             }
