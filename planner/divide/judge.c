@@ -159,7 +159,9 @@ static int64_t next_count(const struct mt_dividing *d, const struct mt_divided *
 enum { MOST_TRIES = 4 };
 
 enum mt_status mt_divide_judge(struct mt_dividing *d, struct mt_divided *c) {
-    bool in_step = mt_decisions_in_step(&c->choice.decisions) || c->strategy->widths || c->strategy->positions;
+    const struct mt_strategy *s = c->strategy;
+    bool exchanges = s->widths || s->positions || s->factors != MT_FACTORS_NEVER;
+    bool in_step = exchanges || mt_decisions_in_step(&c->choice.decisions);
     int64_t most = most_samples(d, &c->choice), count = 1;
     for (int i = 0; i < MOST_TRIES && count && count <= most; i++) {
         if (count > 1 && in_step && !align_samples(d, c, count)) break;

@@ -314,7 +314,7 @@ static void run(const struct trial *t) {
     }
     for (int i = 0; i < MT_NSTRATEGIES; i++) {
         const struct mt_strategy *s = &mt_strategies[i];
-        bool wider = s->samples && s->widths; /* flat, mesh */
+        bool wider = s->state == MT_STORE_ANY; /* of no form: flat, mesh, factors */
         if (wider || (t->wider && !strcmp(s->name, t->wider)) || (s->state == MT_STORE_NODE && !p.divide.node))
             continue;
         const char *name = mt_arena_printf(&p.arena, "strategy %s", s->name);

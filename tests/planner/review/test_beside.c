@@ -108,7 +108,7 @@ static void test_gathers(void) {
     struct job j;
     begin(&j, "h100:1x2", "gpt2:layers=2,heads=16,embed=2048,context=128,vocab=1024", 32, 0, "zero1");
     printf("ZeRO-1 on two devices\n");
-    CHECK_EQ(j.classics.count, 5); /* without hosts, hybrid is ZeRO-3 */
+    CHECK_EQ(j.classics.count, 6); /* without hosts, hybrid is ZeRO-3 */
     check_steps(&j);
     CHECK(named(&j, "zero1")->same && !named(&j, "data")->same && !named(&j, "zero3")->same, "its own program");
     const struct mt_classic *zero3 = named(&j, "zero3");
@@ -145,7 +145,7 @@ static void test_hosts(void) {
     begin(&j, "h100:2x2 net=100G", "gpt2:layers=2,heads=4,embed=256,context=64,vocab=512", 16, 0, NULL);
     printf("two hosts\n");
     check_steps(&j);
-    CHECK_EQ(j.classics.count, 6);
+    CHECK_EQ(j.classics.count, 7);
     CHECK(named(&j, "hybrid")->fits, "%s", named(&j, "hybrid")->why);
     for (int i = 0; i < j.classics.count; i++)
         CHECK(j.classics.items[i].step_s >= 0.995 * j.plan->prediction->step_s, "%s is faster than the plan",
