@@ -58,6 +58,7 @@ struct mt_layout {
     int *part;          /* [nranks], 0..nparts-1, numbered in order of first rank */
     int *cover;         /* [nparts], 0..ncovers-1, numbered in order of first part */
     int *cover_parts;   /* [ncovers]: how many parts each has; 1: complete */
+    uint64_t hash;      /* of all that is above; of layouts in a table */
 };
 
 /* Whether some ranks hold parts of the value only. */

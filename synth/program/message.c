@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "synth/layout/exchange.h"
 #include "synth/layout/region.h"
 #include "synth/program/cut.h"
 
@@ -210,37 +211,6 @@ struct moves {
     int count, capacity;
 };
 
-/* Append value v's transfers within the group to moves[receiver]. */
-static enum mt_status list_moves(struct maker *m, int v, const int *places, struct moves *moves) {
-    const struct mt_program *p = m->program;
-    const struct mt_layout *old = layout_in(m, v), *new = layout_out(m, v);
-    struct mt_message *g = m->message;
-    struct mt_transfer *list;
-    int count = mt_layout_transfers(&p->layouts, p->values[m->instr->in[v]].layout, p->values[m->instr->out[v]].layout,
-                                    m->instr->group, &m->scratch, &list);
-    if (count < 0) return fail(m, v, "no rank of the group holds a part of a new box");
-    for (int i = 0; i < count; i++) {
-        int to = places[list[i].to];
-        if (to < 0) continue;
-        if (list[i].from < 0) { /* no part goes there */
-            struct mt_message_piece none = {
-                .operand = v, .buffer = 1, .at = -1, .reduce = new->reduce, .box = cut(m, &list[i].box, new->naxes)};
-            if (to == g->problem.me) add_piece(m, false, none, new->naxes);
-            continue;
-        }
-        struct moves *mine = &moves[to];
-        mt_arena_grow(&m->scratch, &mine->items, mine->count, &mine->capacity, sizeof *mine->items);
-        mine->items[mine->count++] = (struct move){.value = v,
-                                                   .from = places[list[i].from],
-                                                   .to = to,
-                                                   .part = list[i].part,
-                                                   .cover = old->cover[list[i].part],
-                                                   .reduce = list[i].adds ? old->reduce : MT_REDUCE_NONE,
-                                                   .box = list[i].box};
-    }
-    return MT_OK;
-}
-
 static int by_cover_and_part(const void *left, const void *right) {
     const struct move *a = *(const struct move *const *)left, *b = *(const struct move *const *)right;
     int order = a->cover != b->cover ? a->cover - b->cover : a->part - b->part;
@@ -300,6 +270,64 @@ static void cut_moves(struct maker *m, struct moves *moves, int naxes) {
     }
 }
 
+/* Of a simple exchange the transfers of this rank alone are listed; those of others are counted. */
+static void list_own_moves(struct maker *m, int v, const struct mt_exchange *x, struct moves *moves, int64_t *counts) {
+    struct mt_message *g = m->message;
+    int n = g->problem.n, me = g->problem.me, naxes = x->from->naxes;
+    for (int c = 0; c < n; c++)
+        for (int i = 0; i < n; i++) {
+            int s = i ? i - (i <= c) : c; /* the receiver's own comes first */
+            struct move move = {.value = v, .from = s, .to = c};
+            if (!mt_exchange_box(x, g->group[s], g->group[c], &move.box)) continue;
+            move.box = cut(m, &move.box, naxes);
+            if (s != me && c != me) {
+                counts[s * n + c] += mt_box_count(&move.box, naxes);
+            } else if (mt_box_count(&move.box, naxes)) {
+                mt_arena_grow(&m->scratch, &moves[c].items, moves[c].count, &moves[c].capacity, sizeof move);
+                moves[c].items[moves[c].count++] = move;
+            }
+        }
+}
+
+/* Append value v's transfers within the group to moves[receiver], or counts (list_own_moves). */
+static enum mt_status list_moves(struct maker *m, int v, const int *places, struct moves *moves, int64_t *counts) {
+    const struct mt_program *p = m->program;
+    const struct mt_layout *old = layout_in(m, v), *new = layout_out(m, v);
+    struct mt_message *g = m->message;
+    struct mt_transfer *list;
+    struct mt_exchange x;
+    if (mt_exchange_open(&p->layouts, p->values[m->instr->in[v]].layout, p->values[m->instr->out[v]].layout,
+                         m->instr->group, &x)) {
+        list_own_moves(m, v, &x, moves, counts);
+        mt_exchange_close(&x);
+        return MT_OK;
+    }
+    int count = mt_layout_transfers(&p->layouts, p->values[m->instr->in[v]].layout, p->values[m->instr->out[v]].layout,
+                                    m->instr->group, &m->scratch, &list);
+    if (count < 0) return fail(m, v, "no rank of the group holds a part of a new box");
+    for (int i = 0; i < count; i++) {
+        int to = places[list[i].to];
+        if (to < 0) continue;
+        if (list[i].from < 0) { /* no part goes there */
+            struct mt_message_piece none = {
+                .operand = v, .buffer = 1, .at = -1, .reduce = new->reduce, .box = cut(m, &list[i].box, new->naxes)};
+            if (to == g->problem.me) add_piece(m, false, none, new->naxes);
+            continue;
+        }
+        struct moves *mine = &moves[to];
+        mt_arena_grow(&m->scratch, &mine->items, mine->count, &mine->capacity, sizeof *mine->items);
+        mine->items[mine->count++] = (struct move){.value = v,
+                                                   .from = places[list[i].from],
+                                                   .to = to,
+                                                   .part = list[i].part,
+                                                   .cover = old->cover[list[i].part],
+                                                   .reduce = list[i].adds ? old->reduce : MT_REDUCE_NONE,
+                                                   .box = list[i].box};
+    }
+    for (int c = 0; c < g->problem.n && m->form.parts > 1; c++) cut_moves(m, &moves[c], old->naxes);
+    return MT_OK;
+}
+
 static enum mt_status make_all_to_all(struct maker *m) {
     struct mt_message *g = m->message;
     int n = g->problem.n, me = g->problem.me;
@@ -310,9 +338,8 @@ static enum mt_status make_all_to_all(struct maker *m) {
     for (int r = 0; r < m->program->nranks; r++) places[r] = -1;
     for (int c = 0; c < n; c++) places[g->group[c]] = c;
     for (int v = 0; v < m->instr->nin; v++) {
-        enum mt_status st = list_moves(m, v, places, moves);
+        enum mt_status st = list_moves(m, v, places, moves, counts);
         if (st) return st;
-        for (int c = 0; c < n && m->form.parts > 1; c++) cut_moves(m, &moves[c], layout_in(m, v)->naxes);
     }
     for (int c = 0; c < n; c++)
         for (int i = 0; i < moves[c].count; i++) {
