@@ -157,7 +157,8 @@ enum { MOST_TRIES = 4 };
 
 enum mt_status mt_divide_judge(struct mt_dividing *d, struct mt_divided *c) {
     bool in_step = mt_decisions_in_step(&c->choice.decisions) || c->strategy->widths || c->strategy->positions;
-    int64_t most = most_samples(d, &c->choice), count = 1;
+    int64_t most = most_samples(d, &c->choice), count = mt_divide_least_micro(d, &c->choice);
+    if (count > most) count = most;
     for (int i = 0; i < MOST_TRIES && count && count <= most; i++) {
         if (count > 1 && in_step && !align_samples(d, &c->choice, count)) break;
         if (i && mt_now_s() > d->divide->end_s) break;

@@ -1,7 +1,7 @@
-/* An AllToAll among many ranks, priced from what ranks send and receive. The list of its transfers has n^2 entries; here
- * the ranks of a few hosts stand for all: those that are first and last, those with the least rates, those of the
- * largest boxes, and some between. For each of their ranks it is counted exactly what it exchanges with every other, and
- * a rank takes, as in the direct algorithm,
+/* An AllToAll among many ranks, priced from what ranks send and receive. The list of its transfers has n^2 entries;
+ * here the ranks of a few hosts stand for all: those that are first and last, those with the least rates, those of the
+ * largest boxes, and some between. For each of their ranks it is counted exactly what it exchanges with every other,
+ * and a rank takes, as in the direct algorithm,
  *
  *     sum of the latencies of its peers + max(bytes sent / rate, bytes received / rate, those of its host / its rates)
  *
@@ -93,8 +93,7 @@ static void add_message(struct exchange *x, struct load *load, int side, int ran
     load->pieces[side]++;
     if (rank == peer) return;
     int sender = side ? peer : rank, receiver = side ? rank : peer;
-    struct mt_path path =
-        mt_cluster_path(x->pricing->costs->cluster, device_of(x, sender), device_of(x, receiver));
+    struct mt_path path = mt_cluster_path(x->pricing->costs->cluster, device_of(x, sender), device_of(x, receiver));
     load->latency_s[side] += path.latency_s / x->times;
     load->transfer_s[side] += bytes / path.bandwidth_Bps;
     *(x->node[rank] == x->node[peer] ? &load->inside_bytes[side] : &load->out_bytes[side]) += bytes;
@@ -154,7 +153,8 @@ static struct hosts hosts_of(const struct exchange *x) {
     const struct mt_cluster *cluster = x->pricing->costs->cluster;
     struct hosts h = {.ranks = mt_calloc((size_t)x->n, sizeof(int)),
                       .begin = mt_calloc((size_t)cluster->nnodes + 1, sizeof(int))};
-    int *next = mt_calloc((size_t)cluster->nnodes + 1, sizeof *next), *of = mt_malloc((size_t)cluster->nnodes * sizeof *of);
+    int *next = mt_calloc((size_t)cluster->nnodes + 1, sizeof *next),
+        *of = mt_malloc((size_t)cluster->nnodes * sizeof *of);
     for (int i = 0; i < cluster->nnodes; i++) of[i] = -1;
     for (int r = 0; r < x->n; r++) {
         if (of[x->node[r]] < 0) of[x->node[r]] = h.n++;

@@ -181,7 +181,7 @@ static void connect(const struct mt_layouts *table, int from, int to, int *group
         connect_simple(&x, table->nranks, group);
         mt_exchange_close(&x);
     } else {
-        int count = mt_layout_transfers(table, from, to, NULL, &arena, &list);
+        int count = mt_layout_transfers(table, from, to, NULL, -1, &arena, &list);
         for (int i = 0; i < count; i++)
             if (list[i].from >= 0) join(group, list[i].from, list[i].to);
         mt_arena_release(&arena);

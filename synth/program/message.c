@@ -270,14 +270,28 @@ static void cut_moves(struct maker *m, struct moves *moves, int naxes) {
     }
 }
 
+/* Members of the group in order of their old parts. */
+static int *order_by_part(struct maker *m, const struct mt_layout *old) {
+    const struct mt_message *g = m->message;
+    int *begin = mt_new(&m->scratch, int, old->nparts + 1), *order = mt_new(&m->scratch, int, g->problem.n);
+    for (int i = 0; i < g->problem.n; i++) begin[old->part[g->group[i]] + 1]++;
+    for (int p = 0; p < old->nparts; p++) begin[p + 1] += begin[p];
+    for (int i = 0; i < g->problem.n; i++) order[begin[old->part[g->group[i]]]++] = i;
+    return order;
+}
+
 /* Of a simple exchange the transfers of this rank alone are listed; those of others are counted. */
 static void list_own_moves(struct maker *m, int v, const struct mt_exchange *x, struct moves *moves, int64_t *counts) {
     struct mt_message *g = m->message;
     int n = g->problem.n, me = g->problem.me, naxes = x->from->naxes;
+    int *order = order_by_part(m, x->from);
+    bool *adds = mt_new(&m->scratch, bool, x->from->nparts), *begun = mt_new(&m->scratch, bool, x->from->ncovers);
+    for (int p = 0; p < x->from->nparts; p++) adds[p] = begun[x->from->cover[p]], begun[x->from->cover[p]] = true;
     for (int c = 0; c < n; c++)
         for (int i = 0; i < n; i++) {
-            int s = i ? i - (i <= c) : c; /* the receiver's own comes first */
-            struct move move = {.value = v, .from = s, .to = c};
+            int s = order[i], part = x->from->part[g->group[s]];
+            struct move move = {.value = v, .from = s, .to = c, .part = part, .cover = x->from->cover[part]};
+            if (adds[part]) move.reduce = x->from->reduce;
             if (!mt_exchange_box(x, g->group[s], g->group[c], &move.box)) continue;
             move.box = cut(m, &move.box, naxes);
             if (s != me && c != me) {
@@ -303,7 +317,7 @@ static enum mt_status list_moves(struct maker *m, int v, const int *places, stru
         return MT_OK;
     }
     int count = mt_layout_transfers(&p->layouts, p->values[m->instr->in[v]].layout, p->values[m->instr->out[v]].layout,
-                                    m->instr->group, &m->scratch, &list);
+                                    m->instr->group, m->instr->group[m->rank], &m->scratch, &list);
     if (count < 0) return fail(m, v, "no rank of the group holds a part of a new box");
     for (int i = 0; i < count; i++) {
         int to = places[list[i].to];
@@ -433,7 +447,7 @@ static void add_exchanged(const struct mt_program *p, const struct mt_instr *ins
         for (int r = 0; r < p->nranks; r++) elements[instr->group[r]] += mt_box_count(&to->box[r], to->naxes);
         return;
     }
-    int count = mt_layout_transfers(&p->layouts, in, out, instr->group, scratch, &list);
+    int count = mt_layout_transfers(&p->layouts, in, out, instr->group, -1, scratch, &list);
     for (int i = 0; i < count; i++)
         if (list[i].from >= 0) elements[instr->group[list[i].to]] += mt_box_count(&list[i].box, to->naxes);
 }

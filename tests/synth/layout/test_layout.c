@@ -335,7 +335,7 @@ static void test_transfers(struct dice *dice) {
             to_id = random_layout(dice, &t, naxes, extent, MT_SUM);
         const struct mt_layout *from = &t.items[from_id], *to = &t.items[to_id];
         struct mt_transfer *list;
-        int count = mt_layout_transfers(&t, from_id, to_id, NULL, &arena, &list);
+        int count = mt_layout_transfers(&t, from_id, to_id, NULL, -1, &arena, &list);
         CHECK(count >= 0, "valid layouts lack nothing");
         several += from->ncovers > 1 && to->ncovers > 1;
         for (int r = 0; r < n; r++)
