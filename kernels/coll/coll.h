@@ -98,6 +98,8 @@ struct mt_schedule {
     int nrounds, rounds_capacity;
     int64_t scratch_count; /* elements of buffer 2 */
     bool by_node;          /* its algorithm is: a communicator with schedules of its own takes one of this kind too */
+    bool located; /* of an AllToAll: steps are places in memory (kernels/device/in_place.h), on which a communicator
+                     with schedules of its own sends and receives too */
 };
 #define MT_SCHEDULE_INIT                                                                                               \
     { 0 }

@@ -61,6 +61,16 @@ struct mt_coll_call {
     void *message[2];
     int64_t message_count[2];
     bool zero;
+    /* Of an AllToAll: blocks of message b that are not copied, but sent from, or received into, the tensors: each piece
+     * is one block, contiguous, of the message's type, and reduces nothing. message[b] has memory for the other blocks,
+     * in order; what a rank sends to itself is in message 1 only. in_place.h turns such a call into one without. */
+    int nin_place[2];
+    const struct mt_piece *in_place[2];
+    /* Pipelining. ahead: the call before on this stream was made with `more`, and nothing was queued in between: this
+     * one may be packed while that one runs, and that one be unpacked while this one runs. Their messages share no
+     * memory, nor does anything that one packs and the other unpacks. more: the next call is `ahead`. A device may as
+     * well run them one after the other. */
+    bool ahead, more;
     const char *what; /* for messages: "AllReduce grad.h.3" */
 };
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/device/in_place.h"
 #include "launcher/execute/internal.h"
 #include "launcher/execute/merge.h"
 
@@ -51,6 +52,22 @@ static void prepare_message(struct mt_executor *ex, struct replay *run, int i) {
     for (int b = 0; b < 2; b++) {
         run->messages[i].message[b] = address(ex, run->low, c->message[b]);
         run->messages[i].message_count[b] = c->message_count[b];
+        run->messages[i].nin_place[b] = c->nin_place[b];
+        run->messages[i].in_place[b] = resolve_pieces(ex, c->in_place[b], c->nin_place[b]);
+    }
+    mt_coll_call_locate(&run->messages[i], ex->arena, &ex->host);
+}
+
+/* Whether the next instruction may overlap this one's end, which no other stream waits for. */
+static bool overlaps_next(const struct replay *run, int i) {
+    return i + 1 < run->low->ninstrs && run->low->instrs[i + 1].ahead && !run->events[i];
+}
+
+/* Chunks that may overlap, and those that another stream waits for. */
+static void pipeline_chunks(struct replay *run) {
+    for (int i = 0; i < run->low->ninstrs; i++) {
+        run->messages[i].more = overlaps_next(run, i);
+        run->messages[i].ahead = i > 0 && run->messages[i - 1].more;
     }
 }
 
@@ -105,6 +122,7 @@ static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const 
         enum mt_status st = mt_event_new(ex->device, &run->events[c->wait], err);
         if (st) return st;
     }
+    pipeline_chunks(run);
     merge_calls(ex, run);
     return MT_OK;
 }

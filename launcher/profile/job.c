@@ -8,6 +8,7 @@
 
 #include "kernels/base/log.h"
 #include "kernels/base/number/stats.h"
+#include "launcher/profile/divided.h"
 #include "launcher/session/agree.h"
 #include "launcher/profile/synthetic.h"
 #include "launcher/profile/size_walk.h"
@@ -23,9 +24,10 @@ enum {
 };
 static const double enough_s = 1;  /* a visit measures at most so long, or ENOUGH_STEPS if they take longer */
 static const double long_s = 0.25; /* of a step so long, one warms up and one is measured */
-/* Fractions: of free memory, to use; of the budget, for pairs of micro-batches; of the time left for a size, for its
- * first visit. */
-static const double memory_fraction = 0.8, gpu_memory_fraction = 0.97, pairs_fraction = 0.15, first_fraction = 0.4;
+/* Fractions: of free memory, to use; of the budget, for pairs of micro-batches, and for products in parts; of the time
+ * left for a size, for its first visit. */
+static const double memory_fraction = 0.8, gpu_memory_fraction = 0.97, pairs_fraction = 0.15, divided_fraction = 0.2,
+                    first_fraction = 0.4;
 
 struct job_meter {
     MPI_Comm comm;
@@ -376,7 +378,7 @@ static enum mt_status measure_again(struct job_meter *m, double reserved_s, cons
 }
 
 static enum mt_status measure_sizes(struct job_meter *m, struct sizes *sizes, struct mt_err *err) {
-    double reserved_s = pairs_fraction * m->probe->budget_s;
+    double reserved_s = (pairs_fraction + divided_fraction) * m->probe->budget_s;
     enum mt_status st = measure_growing(m, reserved_s, sizes, err);
     if (!st) st = measure_between(m, reserved_s, sizes, err);
     if (!st) st = measure_again(m, reserved_s, sizes, err);
@@ -394,7 +396,7 @@ static enum mt_status measure_pairs(struct job_meter *m, int64_t most, struct mt
     double step_s = 0; /* of the pair before */
     enum mt_status st = MT_OK;
     for (int64_t size = 1; 2 * size <= most && !st; size *= 4) {
-        double left = left_s(m);
+        double left = left_s(m) - divided_fraction * m->probe->budget_s;
         int64_t own = own_size(m, size);
         bool fitted;
         if ((size > 1 || m->gpu) && left <= m->first_overhead_s + least_visit_s(4 * step_s)) break;
@@ -418,6 +420,9 @@ enum mt_status mt_profile_job(MPI_Comm comm, struct mt_device *device, const str
     struct sizes sizes = {0};
     enum mt_status st = measure_sizes(&m, &sizes, err);
     if (!st) st = measure_pairs(&m, sizes.items[sizes.count - 1].samples, err);
+    if (!st)
+        st = mt_profile_divided(comm, device, probe, own_size(&m, sizes.items[sizes.count - 1].samples),
+                                fmax(left_s(&m), divided_fraction * probe->budget_s), times, err);
     times->nprobes++;
     return st;
 }

@@ -49,7 +49,7 @@ struct mt_profile_job_times {
 /* Measure growing sizes (size_walk.h) as far as memory, budget and `most` allow; slower ranks have smaller sizes, which
  * take as long. Then, while there is time, sizes between them, and all of them again, so that a machine whose speed
  * drifts does not distort the curves. A fraction of the budget is for pairs of micro-batches, which accumulate
- * gradients. Adds to `times`. */
+ * gradients; and, of several ranks, one for products in parts (divided.h). Adds to `times`. */
 enum mt_status mt_profile_job(MPI_Comm comm, struct mt_device *device, const struct mt_profile_job_probe *probe,
                               struct mt_profile_job_times *times, struct mt_err *err);
 

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kernels/base/wait.h"
+
 static const char put_key[] = "motley.watch";
 
 /* The watch's thread may look up hosts while the main thread closes. */
@@ -71,9 +73,12 @@ bool mt_launch_publish(const struct mt_launch *launch, const char *line) {
     return published || put;
 }
 
-/* The request in flight: static, since its answer may come late or never. */
+/* The request in flight: static, since its answer may come late or never. Open MPI 4.1 leaves some unanswered, mostly
+ * on other hosts than mpirun's: after again_s it is asked again, by the other route. */
+static const double again_s = 1;
 static struct {
     atomic_bool asked, found;
+    double asked_s; /* of the watch's thread alone */
     char line[MT_LAUNCH_LINE];
 } lookup;
 
@@ -104,7 +109,8 @@ bool mt_launch_lookup(const struct mt_launch *launch, char *line, size_t size) {
         snprintf(line, size, "%s", lookup.line);
         return true;
     }
-    if (atomic_exchange(&lookup.asked, true)) return false;
+    if (atomic_exchange(&lookup.asked, true) && mt_now_s() - lookup.asked_s < again_s) return false;
+    lookup.asked_s = mt_now_s();
     int refused;
     if (turn++ % 2 == 0) {
         published_key(launch, key, sizeof key);

@@ -71,8 +71,9 @@ static enum mt_status store_by(struct mt_dividing *d, struct divide_splits *s, i
     enum mt_status st = MT_OK;
     for (int r = 0; r < d->nranks; r++) even[r] = 1;
     for (int i = 0; i < nlabels && !st; i++) {
-        const char *where = axis == MT_AXIS_HOST ? ":hosts" : "";
-        const char *name = mt_arena_printf(d->arena, "storage:%s%s", g->labels[labels[i]].name, where);
+        const char *label = g->labels[labels[i]].name; /* "storage:": what rows of parameters may leave out */
+        const char *name = axis == MT_AXIS_HOST ? mt_arena_printf(d->arena, "%s:hosts", label)
+                                                : mt_arena_printf(d->arena, "storage:%s", label);
         st = mt_divide_label(d, add_split(d, s, (*n)++, name, labels[i], axis), g->labels[labels[i]].align, even, NULL);
     }
     return st;

@@ -8,7 +8,7 @@
 #include "planner/frontier/internal.h"
 
 enum { NARROW = 200 };            /* states of the first search */
-enum { MOST_LOOKED_AT = 800000 }; /* of the second one, roughly: with many groups it is narrower, too */
+enum { MOST_LOOKED_AT = 400000 }; /* of the second one, roughly: with many groups it is narrower, too */
 enum { PERIODS = 4 };             /* layers after which frontiers may repeat */
 
 struct origin { /* how a state came about */

@@ -34,6 +34,34 @@ static enum mt_status divide_over_hosts(const struct mt_plan *p, const double *s
     return st;
 }
 
+/* What the ranks of a host divide of its samples follows them, in proportion. */
+static enum mt_status divide_within_hosts(struct mt_plan *p, const struct mt_plan_split *batch, struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    int nhosts, *host = mt_plan_hosts(p, &arena, &nhosts), *rank = mt_new(&arena, int, p->nranks);
+    double *weight = mt_new(&arena, double, p->nranks);
+    int64_t *sizes = mt_new(&arena, int64_t, p->nranks);
+    enum mt_status st = MT_OK;
+    for (int s = 0; s < p->nsplits; s++) {
+        struct mt_plan_split *split = &p->splits[s];
+        if (split->over != MT_OVER_DEVICE || strcmp(split->label, "batch")) continue;
+        for (int h = 0; h < nhosts && !st; h++) {
+            int64_t share = 0, had = 0;
+            int n = 0;
+            for (int i = 0; i < p->nplaces; i++) {
+                int r = p->order[i];
+                if (host[r] != h) continue;
+                share = batch->sizes[r], had += split->sizes[r];
+                weight[n] = (double)split->sizes[r], rank[n++] = r;
+            }
+            for (int i = 0; i < n && !had; i++) weight[i] = 1;
+            if (n) st = mt_split_proportional(share, split->align, weight, n, sizes, err);
+            for (int i = 0; i < n && !st; i++) split->sizes[rank[i]] = sizes[i];
+        }
+    }
+    mt_arena_release(&arena);
+    return st;
+}
+
 /* Micro-batches of ranks that must have as many of each: as many as before, or the most that all shares can make. */
 static void keep_in_step(const struct mt_plan *old, const int64_t *old_shares, const int64_t *shares,
                          struct mt_plan *p) {
@@ -66,6 +94,7 @@ enum mt_status mt_replan_shares(const struct mt_plan *old, const struct mt_plan_
         st = divide_over_hosts(p, re->speeds, batch, err);
     else
         st = mt_split_proportional(p->job.batch, batch->align, re->speeds, p->nranks, batch->sizes, err);
+    if (!st) st = divide_within_hosts(p, batch, err);
     for (int r = 0; r < p->nranks; r++) {
         bool whole = p->micro[r] == shares[r];
         if (shares[r]) p->ranks[r].speed = re->speeds[r];

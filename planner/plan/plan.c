@@ -144,6 +144,33 @@ static enum mt_status check_sizes(const struct mt_plan *p, int s, struct mt_err 
     return st;
 }
 
+/* Beside "batch", samples are divided within hosts only: what "batch" gives each. */
+static enum mt_status check_samples(const struct mt_plan *p, int s, struct mt_err *err) {
+    const struct mt_plan_split *split = &p->splits[s], *batch = mt_plan_split_named(p, "batch");
+    if (!batch || batch == split || strcmp(split->label, "batch")) return MT_OK;
+    if (split->over != MT_OVER_DEVICE || batch->over != MT_OVER_HOST) {
+        mt_fail(err, MT_EINPUT, "splits[%d].name: is \"%.60s\", but samples are divided by the split \"batch\"", s,
+                split->name);
+        return mt_err_hint(err,
+                           "where \"batch\" is over hosts, another split of samples may be over devices: the ranks "
+                           "of a host divide what it gives the host");
+    }
+    struct mt_arena arena = MT_ARENA_INIT;
+    int nhosts, *host = mt_plan_hosts(p, &arena, &nhosts);
+    int64_t *sum = mt_new(&arena, int64_t, nhosts);
+    enum mt_status st = MT_OK;
+    for (int r = 0; r < p->nranks; r++) sum[host[r]] += split->sizes[r];
+    for (int i = 0; i < p->nplaces && !st; i++) {
+        int r = p->order[i];
+        if (sum[host[r]] == batch->sizes[r]) continue;
+        st = mt_fail(err, MT_EINPUT,
+                     "splits[%d].sizes: those of host \"%.60s\" sum to %lld, but \"batch\" gives it %lld samples", s,
+                     p->ranks[r].host, (long long)sum[host[r]], (long long)batch->sizes[r]);
+    }
+    mt_arena_release(&arena);
+    return st;
+}
+
 static enum mt_status check_split(const struct mt_plan *p, int s, struct mt_err *err) {
     const struct mt_plan_split *split = &p->splits[s];
     if (!split->name[0] || !split->label[0])
@@ -156,12 +183,6 @@ static enum mt_status check_split(const struct mt_plan *p, int s, struct mt_err 
         return mt_fail(err, MT_EINPUT, "splits[%d].label: is \"%s\", but the split \"%s\" must be of \"%s\"", s,
                        split->label, split->name, label);
     if (split->align < 1) return mt_fail(err, MT_EINPUT, "splits[%d].align: must be at least 1", s);
-    if (!batch && !strcmp(split->label, "batch") && mt_plan_split_named(p, "batch")) {
-        mt_fail(err, MT_EINPUT, "splits[%d].name: is \"%.60s\", but samples are divided by the split \"batch\" alone",
-                s, split->name);
-        return mt_err_hint(err,
-                           "to divide the work of a host's ranks on the same samples, split another label within it");
-    }
     if (batch && split->over == MT_OVER_DEVICE)
         return mt_fail(err, MT_EINPUT, "splits[%d].over: samples are divided over all ranks, or over hosts", s);
     if (split->over != MT_OVER_ALL && !p->ranks[0].host[0]) {
@@ -170,6 +191,7 @@ static enum mt_status check_split(const struct mt_plan *p, int s, struct mt_err 
         return mt_err_hint(err, "name them: \"host\" in \"ranks\", or `motley plan --hosts a,a,b,b`");
     }
     enum mt_status st = check_sizes(p, s, err);
+    if (!st) st = check_samples(p, s, err);
     int64_t sum = st ? 0 : mt_plan_split_sum(p, split);
     if (st || !batch || sum == p->job.batch) return st;
     mt_fail(err, MT_EINPUT, "splits[%d].sizes: sums to %lld, but the job's global batch is %lld", s, (long long)sum,

@@ -236,6 +236,56 @@ static void divide_share(struct mt_builder *b, int rank, int64_t share, int64_t 
     b->has_body |= count > 1;
 }
 
+/* A split of samples among the ranks of each node over those that the block has, in proportion. `share`: it divides the
+ * nodes' shares of the batch, else all of it. */
+static struct mt_split *divide_within(struct mt_builder *b, const struct mt_split *split, bool share,
+                                      enum mt_block_kind block) {
+    const struct mt_split *all = b->choice->batch, *some = &b->block_split[block];
+    int n = b->program->nranks;
+    struct mt_split *s = mt_arena_memdup(&b->scratch, split, sizeof *split);
+    s->sizes = mt_new(&b->scratch, int64_t, n);
+    s->starts = mt_new(&b->scratch, int64_t, n);
+    for (int r = 0; r < n; r++) {
+        int node = b->mesh.node[r];
+        int64_t of = share ? all->sizes[node] : b->graph->labels[b->graph->batch].extent;
+        int64_t here = share ? some->sizes[node] : b->block_batch[block];
+        int64_t end = of ? (split->starts[r] + split->sizes[r]) * here / of : 0;
+        s->starts[r] = of ? split->starts[r] * here / of : 0;
+        s->sizes[r] = end - s->starts[r];
+    }
+    return s;
+}
+
+struct within { /* a split of samples within nodes, and what it is in a block */
+    const struct mt_split *of, *split;
+    bool share;
+};
+
+/* Rules that divide samples within nodes, as the block has them (mt_builder_rule). */
+static void divide_inner(struct mt_builder *b, enum mt_block_kind block) {
+    struct within *known = NULL;
+    int nknown = 0, capacity = 0;
+    b->inner[block] = mt_new(&b->scratch, const struct mt_rule *, b->graph->nops);
+    for (int o = 0; o < b->graph->nops; o++) {
+        const struct mt_rule *rule = &b->choice->rules[o], *inner = b->inner[block][o] = rule->inner;
+        bool share = rule->kind == MT_RULE_SPLIT && rule->split->label == b->graph->batch;
+        struct mt_rule *mine = NULL;
+        for (int k = 0; k < b->mesh.nnodes && inner; k++) {
+            if (inner[k].kind != MT_RULE_SPLIT || inner[k].split->label != b->graph->batch) continue;
+            int i = 0;
+            while (i < nknown && (known[i].of != inner[k].split || known[i].share != share)) i++;
+            if (i == nknown) {
+                mt_arena_grow(&b->scratch, &known, nknown, &capacity, sizeof *known);
+                known[nknown++] =
+                    (struct within){inner[k].split, divide_within(b, inner[k].split, share, block), share};
+            }
+            if (!mine) mine = mt_arena_memdup(&b->scratch, inner, (size_t)b->mesh.nnodes * sizeof *inner);
+            mine[k].split = known[i].split;
+            b->inner[block][o] = mine;
+        }
+    }
+}
+
 /* Shares of the batch, and each rank's micro-batches. */
 static enum mt_status divide_batch(struct mt_builder *b) {
     struct mt_program *p = b->program;
@@ -260,6 +310,9 @@ static enum mt_status divide_batch(struct mt_builder *b) {
     divide_block(b, MT_LAST, "batch/last", p->last_size);
     b->block_batch[MT_PROLOGUE] = b->block_batch[MT_EPILOGUE] = extent;
     b->block_split[MT_PROLOGUE] = b->block_split[MT_EPILOGUE] = b->block_split[MT_LAST];
+    divide_inner(b, MT_BODY);
+    divide_inner(b, MT_LAST);
+    b->inner[MT_PROLOGUE] = b->inner[MT_EPILOGUE] = b->inner[MT_LAST];
     return st;
 }
 

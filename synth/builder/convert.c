@@ -25,6 +25,7 @@ void mt_builder_extents(const struct mt_builder *b, int gvalue, enum mt_block_ki
 struct mt_rule mt_builder_rule(const struct mt_builder *b, int op, enum mt_block_kind block) {
     struct mt_rule rule = b->choice->rules[op];
     if (rule.kind == MT_RULE_SPLIT && rule.split->label == b->graph->batch) rule.split = &b->block_split[block];
+    rule.inner = b->inner[block][op];
     return rule;
 }
 

@@ -48,6 +48,7 @@ struct mt_builder {
     struct mt_mesh mesh;
     struct mt_split block_split[MT_NBLOCKS]; /* the batch as BODY and LAST see it */
     int64_t block_batch[MT_NBLOCKS];
+    const struct mt_rule **inner[MT_NBLOCKS]; /* [nops]: of rules; those that divide samples, as the block has them */
     enum mt_op_class *classes;
     bool *summed;  /* [nvalues]: a sum over samples, or computed from one */
     bool *emitted; /* [nops]: invariant operators that are in the prologue */

@@ -273,9 +273,8 @@ static void choose_messages(struct mt_lowering *l, int instr, struct mt_linstr *
         m->pack = (struct mt_message_side){0};
         return;
     }
-    int last = c->problem.kind == MT_ALL_TO_ALL; /* the buffer that is unpacked */
-    if (!m->unpack.is_tensor) return;
-    c->message[last] = out;
+    if (c->problem.kind == MT_ALL_TO_ALL || !m->unpack.is_tensor) return;
+    c->message[0] = out;
     m->unpack = (struct mt_message_side){0};
     if (whole && l->buffer[in] == l->buffer[out]) m->pack = (struct mt_message_side){0};
 }
@@ -293,13 +292,28 @@ static enum mt_status message_of(struct mt_lowering *l, const struct mt_instr *s
     return mt_message_make(l->program, source, l->rank, &form, &l->low->arena, &(*made)->message, l->err);
 }
 
+/* The odd ones of a value's pipelined parts, of which `instr` is the last, come after the even ones. */
+static void part_halves(struct mt_lowering *l, int instr) {
+    struct mt_buffer *staging = &l->buffers[l->staging];
+    for (int part = 1, first = instr - l->low->instrs[instr].chunk.part; first + part <= instr; part += 2)
+        for (int b = 0; b < 2; b++) {
+            int message = l->low->instrs[first + part].message[b];
+            if (message < 0 || l->buffer[message] != l->staging) continue;
+            l->at[message] += l->half_bytes;
+            int64_t end = l->at[message] + mt_message_round(l->low->values[message].size_bytes);
+            if (end > staging->size_bytes) staging->size_bytes = end;
+        }
+}
+
 /* The memory of messages that are no tensors. Chunks of one collective share a buffer, as large as the largest of them
- * needs. */
-static void place_messages(struct mt_lowering *l, struct mt_linstr *c) {
+ * needs, or the largest two parts in turn. */
+static void place_messages(struct mt_lowering *l, int instr, struct mt_linstr *c, const struct mt_message *m) {
     int64_t at = 0;
     if (!c->chunk_index) l->staging = -1;
+    if (!c->chunk.part) l->half_bytes = 0;
     for (int b = 0; b < 2; b++) {
-        int64_t bytes = c->message_count[b] * mt_type_size(c->problem.acc);
+        int64_t elements = m->staged[b] ? m->staged[b][c->problem.me] : c->message_count[b];
+        int64_t bytes = elements * mt_type_size(c->problem.acc);
         if (c->message[b] >= 0 || !bytes) continue;
         if (c->nchunks == 1) {
             c->message[b] = new_value(l, bytes);
@@ -312,7 +326,15 @@ static void place_messages(struct mt_lowering *l, struct mt_linstr *c) {
         l->at[message] = at;
         at += mt_message_round(bytes);
         if (staging->size_bytes < at) staging->size_bytes = at;
+        if (c->chunk.part % 2 == 0 && l->half_bytes < at) l->half_bytes = at;
     }
+    if (c->chunk.pipelined && c->chunk.part + 1 == c->chunk.parts && l->staging >= 0) part_halves(l, instr);
+}
+
+static void place_in_place(const struct mt_lowering *l, struct mt_linstr *c, int message, const int *values,
+                           const struct mt_message_side *side) {
+    c->nin_place[message] = side->nin_place;
+    c->in_place[message] = pieces_of(l, values, side->in_place, side->nin_place, &c->in_place_value[message]);
 }
 
 static enum mt_status place_collective(struct mt_lowering *l, int instr, struct mt_linstr *c,
@@ -327,7 +349,7 @@ static enum mt_status place_collective(struct mt_lowering *l, int instr, struct 
     c->zero = m.zero;
     choose_messages(l, instr, c, &m);
     for (int b = 0; b < 2; b++) c->message_count[b] = m.count[b];
-    place_messages(l, c);
+    place_messages(l, instr, c, &m);
     c->npack = m.pack.count, c->nunpack = m.unpack.count;
     c->packed = (struct mt_lcopies){m.pack.count, m.pack.bytes};
     c->unpacked = (struct mt_lcopies){m.unpack.count, m.unpack.bytes};
@@ -336,6 +358,8 @@ static enum mt_status place_collective(struct mt_lowering *l, int instr, struct 
     if (!l->options->sketch) {
         c->pack = pieces_of(l, c->in, m.pack.pieces, m.pack.count, &c->pack_value);
         c->unpack = pieces_of(l, c->out, m.unpack.pieces, m.unpack.count, &c->unpack_value);
+        place_in_place(l, c, 0, c->in, &m.pack);
+        place_in_place(l, c, 1, c->out, &m.unpack);
     }
     return schedule(l, c, source->algorithm, made);
 }

@@ -3,11 +3,10 @@
  *   passes.c   each program instruction becomes a lowered one (operands are program values, which are the first
  *              lvalues); inputs, states and reports; the other passes in order
  *   chunks.c   large collectives are cut
- *   fuse.c     patterns of operators become fused operators, with tensors by fuse_tensors.c; before them (fuse_packed.c),
- *              attention of the parts of one value becomes packed
- *   buffers.c  buffer assignment: each value gets a buffer of its own or that of a value that it continues; messages
- *              and scratch
- *   order.c    waits; the order that they make known; lifetimes; offsets */
+ *   fuse.c     patterns of operators become fused operators, with tensors by fuse_tensors.c; before them
+ * (fuse_packed.c), attention of the parts of one value becomes packed buffers.c  buffer assignment: each value gets a
+ * buffer of its own or that of a value that it continues; messages and scratch order.c    waits; the order that they
+ * make known; lifetimes; offsets */
 #ifndef MT_SYNTH_LOWER_INTERNAL_H
 #define MT_SYNTH_LOWER_INTERNAL_H
 
@@ -54,7 +53,10 @@ struct mt_lowering {
     int *buffer, buffer_capacity; /* [lvalues]: index into buffers; or -1 */
     int64_t *at;                  /* [lvalues]: offset in the buffer, bytes */
     int at_capacity;
-    int staging; /* the buffer of the present collective's chunks, or -1 */
+    /* Of the present collective's chunks: their buffer, or -1; of the present value's pipelined parts, the room that
+     * the even ones need, after which the odd ones have theirs. */
+    int staging;
+    int64_t half_bytes;
     struct mt_made_message *messages;
     int nmessages, messages_capacity;
 };

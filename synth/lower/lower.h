@@ -9,7 +9,8 @@
  *   lifetime         the first and the last instruction that use a buffer (order.c, memory.h)
  *   stream           compute or communication; each runs its instructions in order
  *   wait             an instruction of the other stream that must have ended before this one starts
- *   chunk            one of several collectives by which a large one is run, so that its messages need little memory
+ *   chunk            one of several collectives by which a large one is run, so that its messages need little memory;
+ *                    parts of one value may be pipelined (cut.h)
  *   alias            an instruction that runs nothing, orders nothing and waits for nothing: out[0] is part of in[0]'s
  *                    memory, and ready when in[0] is
  *
@@ -99,11 +100,18 @@ struct mt_linstr {
     struct mt_lcopies packed_rest, unpacked_rest; /* where it runs on the tensors: pieces that need a copy */
     struct mt_piece *pack, *unpack;               /* data: the byte offset in the arena, cast to a pointer */
     int *pack_value, *unpack_value;               /* the lvalues that the pieces are of */
+    /* Of an AllToAll: the blocks of messages 0 and 1 that are not copied (device.h), and the lvalues they are of. */
+    int nin_place[2];
+    struct mt_piece *in_place[2];
+    int *in_place_value[2];
     int message[2]; /* lvalues or -1; a tensor that serves as the message is named directly */
     /* Of a collective that is run in several (cut.h): which of its values, or which part of one, and which of them it
      * is. They follow each other without other instructions in between, and share their message. */
     struct mt_message_chunk chunk;
     int chunk_index, nchunks;
+    /* It may be packed while the instruction before it runs, the part before it of the same value, and that one may be
+     * unpacked while this one runs. For the order of all other instructions they still end one after the other. */
+    bool ahead;
     int64_t message_count[2];
     bool zero;
 };

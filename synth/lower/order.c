@@ -116,6 +116,7 @@ static void add_waits(struct ordering *o) {
         if (c->what == MT_LOWERED_ALIAS) continue;
         int nwrites, n = buffers_of(o->l, c, buffers, &nwrites);
         add_wait(o, i, buffers, n, nwrites, known[c->stream]);
+        c->ahead = c->what == MT_LOWERED_COLLECTIVE && c->chunk.pipelined && c->chunk.part && c->wait < 0;
     }
     free(buffers);
 }
@@ -212,6 +213,8 @@ static void place(struct mt_lowering *l, const int (*seen)[MT_NSTREAMS]) {
     for (int i = 0; i < low->ninstrs; i++) {
         add_address(low->instrs[i].pack, low->instrs[i].pack_value, low->instrs[i].npack, low);
         add_address(low->instrs[i].unpack, low->instrs[i].unpack_value, low->instrs[i].nunpack, low);
+        for (int b = 0; b < 2; b++)
+            add_address(low->instrs[i].in_place[b], low->instrs[i].in_place_value[b], low->instrs[i].nin_place[b], low);
     }
     free(items);
 }

@@ -45,6 +45,9 @@ static void print_instr(const struct mt_lowered *low, int index, FILE *file) {
     if (c->schedule)
         fprintf(file, "; %d ranks, %d rounds, %d packed, %d unpacked", c->problem.n, c->schedule->nrounds, c->npack,
                 c->nunpack);
+    if (c->nin_place[0] + c->nin_place[1])
+        fprintf(file, ", %d sent and %d received in place", c->nin_place[0], c->nin_place[1]);
+    if (c->ahead) fputs(", overlaps the one before", file);
     fputc('\n', file);
 }
 

@@ -6,7 +6,15 @@
 #include <assert.h>
 #include <string.h>
 
-enum { LONG_AXIS = 8 }; /* times the parts: rounding makes a part at most an eighth larger */
+enum { LONG_AXIS = 8, ALIGN = 16 }; /* times the parts: rounding makes a part at most an eighth larger */
+
+/* Where part `part` of n places begins. Parts begin at multiples of up to ALIGN places where that makes them hardly
+ * larger: communicators are slower where messages do not begin at multiples of some bytes. */
+static int64_t cut_place(int64_t n, int part, int parts) {
+    int64_t place = n * part / parts, align = ALIGN;
+    while (align > 1 && n < (int64_t)LONG_AXIS * parts * align) align /= 2;
+    return part < parts ? place / align * align : n;
+}
 
 struct mt_box mt_box_cut(const struct mt_box *box, int naxes, int part, int parts) {
     struct mt_box out = *box;
@@ -19,8 +27,8 @@ struct mt_box mt_box_cut(const struct mt_box *box, int naxes, int part, int part
             if (out.hi[a] - out.lo[a] >= (int64_t)LONG_AXIS * parts) axis = a;
         int64_t n = out.hi[axis] - out.lo[axis], lo = out.lo[axis];
         if (n >= parts || n <= 1) {
-            out.lo[axis] = lo + n * part / parts;
-            out.hi[axis] = lo + n * (part + 1) / parts;
+            out.lo[axis] = lo + cut_place(n, part, parts);
+            out.hi[axis] = lo + cut_place(n, part + 1, parts);
             if (n <= 1) out.lo[axis] = lo, out.hi[axis] = part ? lo : lo + n; /* one element is in part 0 */
             break;
         }
@@ -55,6 +63,7 @@ struct cutting {
     int64_t *held;   /* [nranks]: bytes staged by the chunk that is being filled */
     int64_t *needed; /* [nranks]: by what was measured last */
     bool direct;     /* alone, what was measured last needs no staging on any rank */
+    bool copies;     /* some of it must be packed or unpacked, whatever the communicator */
     struct mt_err *err;
 };
 
@@ -114,6 +123,7 @@ static enum mt_status measure(struct cutting *c, const struct mt_message_chunk *
     enum mt_status st = MT_OK;
     *most = 0;
     c->direct = true;
+    c->copies = false;
     for (int first = 0; first < nranks && !st; first++) {
         struct mt_message m;
         if (seen[one.group[first]]) continue;
@@ -126,14 +136,11 @@ static enum mt_status measure(struct cutting *c, const struct mt_message_chunk *
         memcpy(last, members, (size_t)nmembers * sizeof *last);
         nlast = nmembers;
         if ((st = mt_message_make(c->program, &one, first, &form, &arena, &m, c->err))) break;
-        int n = m.problem.n;
+        bool exchanges = one.coll == MT_ALL_TO_ALL;
         c->direct &= is_direct(c, &one, &m, chunk->first);
-        for (int p = 0; p < n; p++) {
-            int64_t count[2] = {one.coll == MT_ALL_TO_ALL ? 0 : m.count[0], 0};
-            for (int q = 0; q < n && one.coll == MT_ALL_TO_ALL; q++) {
-                count[0] += m.problem.counts[p * n + q];
-                count[1] += m.problem.counts[q * n + p];
-            }
+        c->copies |= !mt_coll_takes_arrays(&m.problem) || m.pack.nrest + m.unpack.nrest > 0;
+        for (int p = 0; p < m.problem.n; p++) {
+            int64_t count[2] = {exchanges ? m.staged[0][p] : m.count[0], exchanges ? m.staged[1][p] : 0};
             int64_t *bytes = &c->needed[m.group[p]], size = mt_type_size(m.problem.acc);
             *bytes = mt_message_round(count[0] * size) + mt_message_round(count[1] * size);
             if (*bytes > *most) *most = *bytes;
@@ -149,25 +156,50 @@ static void add_chunk(struct cutting *c, struct mt_message_chunk chunk) {
     memset(c->held, 0, (size_t)c->program->nranks * sizeof *c->held);
 }
 
-/* Cut one operand, of which some rank stages `whole_bytes`, into the fewest parts that fit. */
-static enum mt_status cut_operand(struct cutting *c, int operand, int64_t whole_bytes) {
+/* The next number of parts to try, where some part stages `most` bytes: they should shrink with their number. */
+static int64_t more_parts(int64_t parts, int64_t most, int64_t part_bytes, int64_t elements) {
+    int64_t next = (int64_t)((double)parts * (double)most / (double)part_bytes);
+    if (next <= parts) next = parts + 1;
+    return parts < elements && next > elements ? elements : next;
+}
+
+/* Cut one operand, of which some rank stages `whole_bytes`, into the fewest parts that stage at most part_bytes each.
+ * *most gets what the largest of too many parts stages, if there is no such number of parts; else 0. */
+static enum mt_status cut_into(struct cutting *c, int operand, int64_t whole_bytes, int64_t part_bytes, int64_t *most) {
     const struct mt_pvalue *value = &c->program->values[c->instr->in[operand]];
     const struct mt_layout *layout = &c->program->layouts.items[value->layout];
-    int64_t elements = 1, parts = (whole_bytes + c->staging_bytes - 1) / c->staging_bytes, most = whole_bytes;
+    int64_t elements = 1, parts = part_bytes ? (whole_bytes + part_bytes - 1) / part_bytes : INT64_MAX;
     for (int a = 0; a < layout->naxes; a++) elements *= layout->extent[a];
-    for (; parts <= elements && parts <= INT32_MAX && layout->naxes; parts += 1 + parts / 8) {
+    *most = whole_bytes;
+    while (parts <= elements && parts <= INT32_MAX && layout->naxes) {
         for (int part = 0; part < parts; part++) {
-            struct mt_message_chunk chunk = {operand, 1, part, (int)parts};
-            enum mt_status st = measure(c, &chunk, &most);
+            struct mt_message_chunk chunk = {operand, 1, part, (int)parts, 0};
+            enum mt_status st = measure(c, &chunk, most);
             if (st) return st;
-            if (most > c->staging_bytes) break;
+            if (*most > part_bytes) break;
         }
-        if (most > c->staging_bytes) continue;
-        for (int part = 0; part < parts; part++) add_chunk(c, (struct mt_message_chunk){operand, 1, part, (int)parts});
+        if (*most > part_bytes) {
+            parts = more_parts(parts, *most, part_bytes, elements);
+            continue;
+        }
+        for (int part = 0; part < parts; part++)
+            add_chunk(c, (struct mt_message_chunk){operand, 1, part, (int)parts, part_bytes < c->staging_bytes});
+        *most = 0;
         return MT_OK;
     }
+    return MT_OK;
+}
+
+/* Where nothing is copied, pipelining would only make messages smaller. */
+static enum mt_status cut_operand(struct cutting *c, int operand, int64_t whole_bytes) {
+    int64_t most = 1;
+    enum mt_status st = MT_OK;
+    if (c->copies && !c->program->staging_in_turn) st = cut_into(c, operand, whole_bytes, c->staging_bytes / 2, &most);
+    if (!st && most) st = cut_into(c, operand, whole_bytes, c->staging_bytes, &most);
+    if (st || !most) return st;
     mt_fail(c->err, MT_EINPUT, "%lld bytes of staging are too few to move %s in parts: at least %lld are needed",
-            (long long)c->staging_bytes, c->program->graph->values[value->gvalue].name, (long long)most);
+            (long long)c->staging_bytes,
+            c->program->graph->values[c->program->values[c->instr->in[operand]].gvalue].name, (long long)most);
     return mt_err_hint(c->err, "allow more with --staging");
 }
 
@@ -175,7 +207,7 @@ static enum mt_status cut_all(struct cutting *c) {
     struct mt_message_chunk filling = {.parts = 1};
     int nranks = c->program->nranks;
     for (int v = 0; v < c->instr->nin; v++) {
-        struct mt_message_chunk alone = {v, 1, 0, 1};
+        struct mt_message_chunk alone = {v, 1, 0, 1, 0};
         int64_t most, together = 0;
         enum mt_status st = measure(c, &alone, &most);
         if (st) return st;
@@ -222,7 +254,7 @@ enum mt_status mt_message_cut(const struct mt_program *program, const struct mt_
     c.held = mt_new(&c.scratch, int64_t, program->nranks);
     c.needed = mt_new(&c.scratch, int64_t, program->nranks);
     if (bound_bytes(program, instr) <= c.staging_bytes)
-        add_chunk(&c, (struct mt_message_chunk){0, instr->nin, 0, 1});
+        add_chunk(&c, (struct mt_message_chunk){0, instr->nin, 0, 1, 0});
     else
         st = cut_all(&c);
     mt_arena_release(&c.scratch);

@@ -3,6 +3,8 @@
  *   staging   a collective's messages on one rank, where they are no tensors: a copy of what is sent and received
  *   chunk     a run of a collective's values, or a part of one value (message.h), that is one collective by itself. The
  *             chunks of a collective follow each other, in the same order on all ranks, and share one staging buffer
+ *   pipeline  parts whose copies take time use one half of the staging buffer each, in turn: a part is packed, and the
+ *             one before it unpacked, while another is sent
  *
  *     struct mt_message_chunk *chunks;
  *     int nchunks;
@@ -17,6 +19,7 @@
 struct mt_message_chunk {
     int first, count; /* operands of the collective */
     int part, parts;  /* parts > 1: part i of n of the only operand; else 0 of 1 */
+    int pipelined;    /* bool: parts have halves of the staging buffer in turn; else each has all of it */
 };
 
 /* Messages begin at multiples of 64 bytes. */
@@ -26,10 +29,10 @@ static inline int64_t mt_message_round(int64_t size_bytes) {
 
 #define MT_STAGING_BYTES ((int64_t)64 << 20)
 
-/* The chunks of a collective, such that no rank of any group stages more than program->staging_bytes for one; few, and
- * of about equal parts. They are the same for all ranks. Values whose tensors serve as messages are not cut.
- * takes[operand]: of a ReduceScatter, that its input may serve as the message; null: it may not. O(values x parts x
- * pieces). MT_EINPUT where even single elements stage more. The list is in `arena`. */
+/* The chunks of a collective, such that no rank of any group stages more than program->staging_bytes for one, or for
+ * two in turn; few, and of about equal parts. They are the same for all ranks. Values whose tensors serve as messages
+ * are not cut. takes[operand]: of a ReduceScatter, that its input may serve as the message; null: it may not. O(values
+ * x parts x pieces). MT_EINPUT where even single elements stage more. The list is in `arena`. */
 enum mt_status mt_message_cut(const struct mt_program *program, const struct mt_instr *instr, const bool *takes,
                               struct mt_arena *arena, struct mt_message_chunk **chunks, int *nchunks,
                               struct mt_err *err);

@@ -6,6 +6,9 @@
  *   Broadcast      the first member's boxes
  *   AllToAll       the transfers of mt_layout_transfers; sender and receiver list them in the same order
  *
+ * A block of an AllToAll that is one contiguous piece needs no memory in the message, on the side where it is
+ * contiguous.
+ *
  * Of a collective in parts each of these boxes is cut alike on all ranks. Where an AllToAll reduces, the old parts of a
  * cover are cut along common boxes, so that each element arrives from all of them in one part of the collective, in
  * order. */
@@ -76,6 +79,18 @@ static void add_piece(struct maker *m, bool pack, struct mt_message_piece piece,
         side->pieces[side->count] = piece;
     }
     side->count++;
+}
+
+static void add_in_place(struct maker *m, bool pack, struct mt_message_piece piece) {
+    struct mt_message_side *side = pack ? &m->message->pack : &m->message->unpack;
+    side->is_tensor = false;
+    if (!m->form.sketch) {
+        mt_arena_grow(m->arena, &side->in_place, side->nin_place, &side->in_place_capacity, sizeof *side->in_place);
+        int i = side->nin_place;
+        for (; i > 0 && side->in_place[i - 1].at > piece.at; i--) side->in_place[i] = side->in_place[i - 1];
+        side->in_place[i] = piece;
+    }
+    side->nin_place++;
 }
 
 /* The box's share of this part of the collective. */
@@ -280,11 +295,10 @@ static int *order_by_part(struct maker *m, const struct mt_layout *old) {
     return order;
 }
 
-/* Of a simple exchange the transfers of this rank alone are listed; those of others are counted. */
-static void list_own_moves(struct maker *m, int v, const struct mt_exchange *x, struct moves *moves, int64_t *counts) {
+/* The transfers of a simple exchange, by old part. */
+static void list_simple(struct maker *m, int v, const struct mt_exchange *x, struct moves *moves) {
     struct mt_message *g = m->message;
-    int n = g->problem.n, me = g->problem.me, naxes = x->from->naxes;
-    int *order = order_by_part(m, x->from);
+    int n = g->problem.n, naxes = x->from->naxes, *order = order_by_part(m, x->from);
     bool *adds = mt_new(&m->scratch, bool, x->from->nparts), *begun = mt_new(&m->scratch, bool, x->from->ncovers);
     for (int p = 0; p < x->from->nparts; p++) adds[p] = begun[x->from->cover[p]], begun[x->from->cover[p]] = true;
     for (int c = 0; c < n; c++)
@@ -294,17 +308,14 @@ static void list_own_moves(struct maker *m, int v, const struct mt_exchange *x, 
             if (adds[part]) move.reduce = x->from->reduce;
             if (!mt_exchange_box(x, g->group[s], g->group[c], &move.box)) continue;
             move.box = cut(m, &move.box, naxes);
-            if (s != me && c != me) {
-                counts[s * n + c] += mt_box_count(&move.box, naxes);
-            } else if (mt_box_count(&move.box, naxes)) {
-                mt_arena_grow(&m->scratch, &moves[c].items, moves[c].count, &moves[c].capacity, sizeof move);
-                moves[c].items[moves[c].count++] = move;
-            }
+            if (!mt_box_count(&move.box, naxes)) continue;
+            mt_arena_grow(&m->scratch, &moves[c].items, moves[c].count, &moves[c].capacity, sizeof move);
+            moves[c].items[moves[c].count++] = move;
         }
 }
 
-/* Append value v's transfers within the group to moves[receiver], or counts (list_own_moves). */
-static enum mt_status list_moves(struct maker *m, int v, const int *places, struct moves *moves, int64_t *counts) {
+/* Append value v's transfers within the group to moves[receiver], in parts as the collective is. */
+static enum mt_status list_moves(struct maker *m, int v, const int *places, struct moves *moves) {
     const struct mt_program *p = m->program;
     const struct mt_layout *old = layout_in(m, v), *new = layout_out(m, v);
     struct mt_message *g = m->message;
@@ -312,7 +323,7 @@ static enum mt_status list_moves(struct maker *m, int v, const int *places, stru
     struct mt_exchange x;
     if (mt_exchange_open(&p->layouts, p->values[m->instr->in[v]].layout, p->values[m->instr->out[v]].layout,
                          m->instr->group, &x)) {
-        list_own_moves(m, v, &x, moves, counts);
+        list_simple(m, v, &x, moves);
         mt_exchange_close(&x);
         return MT_OK;
     }
@@ -342,6 +353,60 @@ static enum mt_status list_moves(struct maker *m, int v, const int *places, stru
     return MT_OK;
 }
 
+/* What a member sends to another. */
+struct block {
+    int npieces;
+    bool in_place[2]; /* it is sent from, received into, the tensor */
+};
+
+/* Whether the box is contiguous in the value's tensor on a rank, and of the message's type. */
+static bool is_contiguous(const struct maker *m, int value, int rank, const struct mt_box *box, int naxes) {
+    int64_t start;
+    return m->program->values[value].type == m->message->problem.acc &&
+           mt_box_run(box, mt_pvalue_box(m->program, value, rank), naxes, &start);
+}
+
+/* The blocks [from * n + to], and the elements that members stage. */
+static struct block *find_blocks(struct maker *m, const struct moves *moves) {
+    struct mt_message *g = m->message;
+    int n = g->problem.n;
+    struct block *blocks = mt_new(&m->scratch, struct block, n * n);
+    for (int b = 0; b < 2; b++) g->staged[b] = mt_new(m->arena, int64_t, n);
+    for (int c = 0; c < n; c++)
+        for (int i = 0; i < moves[c].count; i++) {
+            const struct move *move = &moves[c].items[i];
+            struct block *block = &blocks[move->from * n + c];
+            int naxes = layout_in(m, move->value)->naxes;
+            bool only = mt_box_count(&move->box, naxes) && !block->npieces++;
+            block->in_place[0] =
+                only && is_contiguous(m, m->instr->in[move->value], g->group[move->from], &move->box, naxes);
+            block->in_place[1] = only && move->reduce == MT_REDUCE_NONE &&
+                                 is_contiguous(m, m->instr->out[move->value], g->group[c], &move->box, naxes);
+        }
+    for (int from = 0; from < n; from++)
+        for (int to = 0; to < n; to++) {
+            struct block *block = &blocks[from * n + to];
+            int64_t count = g->problem.counts[from * n + to];
+            if (from == to) {
+                block->in_place[0] = block->in_place[0] && !block->in_place[1];
+                if (!block->in_place[0] && !block->in_place[1]) g->staged[1][to] += count;
+                continue;
+            }
+            if (!block->in_place[0]) g->staged[0][from] += count;
+            if (!block->in_place[1]) g->staged[1][to] += count;
+        }
+    return blocks;
+}
+
+static void count_moves(const struct maker *m, const struct moves *moves, int64_t *counts) {
+    int n = m->message->problem.n;
+    for (int c = 0; c < n; c++)
+        for (int i = 0; i < moves[c].count; i++) {
+            const struct move *move = &moves[c].items[i];
+            counts[move->from * n + c] += mt_box_count(&move->box, layout_in(m, move->value)->naxes);
+        }
+}
+
 static enum mt_status make_all_to_all(struct maker *m) {
     struct mt_message *g = m->message;
     int n = g->problem.n, me = g->problem.me;
@@ -352,18 +417,23 @@ static enum mt_status make_all_to_all(struct maker *m) {
     for (int r = 0; r < m->program->nranks; r++) places[r] = -1;
     for (int c = 0; c < n; c++) places[g->group[c]] = c;
     for (int v = 0; v < m->instr->nin; v++) {
-        enum mt_status st = list_moves(m, v, places, moves, counts);
+        enum mt_status st = list_moves(m, v, places, moves);
         if (st) return st;
     }
+    count_moves(m, moves, counts);
+    g->problem.counts = counts;
+    const struct block *blocks = find_blocks(m, moves);
     for (int c = 0; c < n; c++)
         for (int i = 0; i < moves[c].count; i++) {
             struct move *move = &moves[c].items[i];
-            int64_t count = mt_box_count(&move->box, layout_in(m, move->value)->naxes);
-            counts[move->from * n + c] += count;
             if (move->from != me) continue;
-            add_piece(m, true, (struct mt_message_piece){.operand = move->value, .at = g->count[0], .box = move->box},
-                      layout_in(m, move->value)->naxes);
-            g->count[0] += count;
+            int naxes = layout_in(m, move->value)->naxes;
+            struct mt_message_piece piece = {.operand = move->value, .at = g->count[0], .box = move->box};
+            if (blocks[me * n + c].in_place[0])
+                add_in_place(m, true, piece);
+            else
+                add_piece(m, true, piece, naxes);
+            g->count[0] += mt_box_count(&move->box, naxes);
         }
     for (int r = 0; r < n; r++) at[r] = g->count[1], g->count[1] += counts[r * n + me];
     for (int i = 0; i < moves[me].count; i++) {
@@ -371,10 +441,12 @@ static enum mt_status make_all_to_all(struct maker *m) {
         int naxes = layout_in(m, move->value)->naxes;
         struct mt_message_piece piece = {
             .operand = move->value, .buffer = 1, .at = at[move->from], .reduce = move->reduce, .box = move->box};
-        add_piece(m, false, piece, naxes);
+        if (blocks[move->from * n + me].in_place[1])
+            add_in_place(m, false, piece);
+        else
+            add_piece(m, false, piece, naxes);
         at[move->from] += mt_box_count(&move->box, naxes);
     }
-    g->problem.counts = counts;
     return MT_OK;
 }
 

@@ -3,6 +3,8 @@
  *   message  a buffer of elements that a collective sends, receives, or both
  *   piece    a box of one value at a place of the message, dense and row-major
  *   pack     copy pieces from values to the message; unpack: from the message to values
+ *   in place a piece of an AllToAll that is not copied: its elements are sent from, or received into, the value's
+ * tensor
  *
  *     struct mt_message m;
  *     if ((st = mt_message_make(&program, instr, rank, NULL, &arena, &m, err))) return st;
@@ -36,12 +38,19 @@ struct mt_message_side {
     /* All pieces are of one value and have the same places in the message and in its tensor, which they fill; so the
      * tensor can serve as the message. */
     bool is_tensor;
+    /* Of an AllToAll: blocks that are one piece, contiguous in its tensor and of the message's type. Of what a rank
+     * sends to itself one side at most is in place. They are not among `pieces`. */
+    struct mt_message_piece *in_place; /* [nin_place], by place in the message; null in a sketch */
+    int nin_place, in_place_capacity;
 };
 
 struct mt_message {
     struct mt_coll problem;
     int *group;       /* [problem.n]: ranks */
     int64_t count[2]; /* elements of the buffers; 0 where there is none */
+    /* Of an AllToAll, [problem.n]: the elements of each member's buffers that need memory, those that are not in place.
+     * What a rank sends to itself is in buffer 1 only. */
+    int64_t *staged[2];
     struct mt_message_side pack, unpack;
     bool zero; /* some elements of message 0 have no piece on this rank and count as zero */
 };

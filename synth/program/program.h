@@ -104,6 +104,7 @@ struct mt_program {
     /* A rank's messages of one collective at a time, at most (synth/program/cut.h). 0: MT_STAGING_BYTES for conversions
      * of one value; buckets of several, whose size is a decision of its own, are not cut. */
     int64_t staging_bytes;
+    bool staging_in_turn; /* parts of a value are not pipelined: each has all of the staging buffer */
 };
 
 void mt_program_init(struct mt_program *program, const struct mt_graph *graph, int nranks);

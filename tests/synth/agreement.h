@@ -4,50 +4,14 @@
 #ifndef MT_TESTS_SYNTH_AGREEMENT_H
 #define MT_TESTS_SYNTH_AGREEMENT_H
 
-#include <math.h>
-
 #include "synth/check/check.h"
 #include "tests/synth/random_graph.h"
-
-enum { AGREEMENT_STEPS = 5 };
+#include "tests/synth/states_agree.h"
 
 struct agreement {
     int tried, refused, collectives, partial, covers; /* programs that have some collective, cover, ... */
     double worst;                                     /* of the differences, as shares of what is allowed */
 };
-
-static inline struct mt_interp *run_steps(const struct mt_program *program, double *loss, struct mt_err *err) {
-    struct mt_interp *interp = mt_interp_new(program);
-    mt_interp_init_states(interp, SEED);
-    set_inputs(interp, program->graph);
-    for (int step = 1; step <= AGREEMENT_STEPS && !err->status; step++) {
-        struct mt_clock clock = {.step = step, .seed = SEED, .lr = 0.01};
-        mt_interp_step(interp, &clock, err);
-    }
-    *loss = NAN;
-    if (!err->status) mt_interp_result(interp, program->graph->loss_sum, loss);
-    return interp;
-}
-
-/* The largest difference of a state's element, as a share of what is allowed. */
-static inline double disagreement(const struct mt_graph *g, const struct mt_interp *got, const struct mt_interp *want) {
-    double worst = 0;
-    for (int v = 0; v < g->nvalues; v++) {
-        if (g->values[v].kind != MT_VALUE_STATE) continue;
-        int64_t n = mt_value_count(g, v);
-        double *a = malloc((size_t)n * sizeof *a), *b = malloc((size_t)n * sizeof *b), spread, none, square = 0;
-        mt_interp_get(got, v, a, &spread);
-        mt_interp_get(want, v, b, &none);
-        for (int64_t i = 0; i < n; i++) square += b[i] * b[i];
-        double allowed = 1e-10 * sqrt(square / (double)n) + 1e-10;
-        if (spread != 0) worst = INFINITY; /* replicas drift */
-        for (int64_t i = 0; i < n; i++)
-            if (!(fabs(a[i] - b[i]) / allowed <= worst)) worst = fabs(a[i] - b[i]) / allowed;
-        if (isnan(worst)) worst = INFINITY;
-        free(a), free(b);
-    }
-    return worst;
-}
 
 static inline void count_program(const struct mt_program *p, struct agreement *a) {
     bool collective = false, partial = false, covers = false;

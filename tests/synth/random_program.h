@@ -109,7 +109,7 @@ static inline void choice_in_step(struct mt_arena *arena, const struct mt_graph 
     random_schedule(choice);
 }
 
-/* Samples are divided over nodes, or every node has all: a level that splits them otherwise replicates. */
+/* Samples are divided by `batch`; null: such a level replicates. */
 static inline struct mt_rule without_samples(const struct mt_graph *g, const struct mt_op *op, struct mt_rule level,
                                              const struct mt_split *batch) {
     if (level.kind != MT_RULE_SPLIT || op->index_label[level.index] != g->batch) return level;
@@ -118,8 +118,8 @@ static inline struct mt_rule without_samples(const struct mt_graph *g, const str
     return level;
 }
 
-/* Random trees over a random mesh, by turns wild and with samples over nodes wherever that can be; `count`
- * micro-batches on every rank, and the batch is a multiple of it. */
+/* Random trees over a random mesh, by turns wild and with samples over nodes wherever that can be, which the ranks of a
+ * node may divide again; `count` micro-batches on every rank, and the batch is a multiple of it. */
 static inline void tree_choice(struct mt_arena *arena, const struct mt_graph *g, int nranks, int64_t count,
                                struct mt_choice *choice) {
     struct dice dice = {.seed = SEED + draws++};
@@ -131,6 +131,8 @@ static inline void tree_choice(struct mt_arena *arena, const struct mt_graph *g,
     for (int r = 0; r < nranks; r++) choice->micro[r] = batch->sizes[choice->mesh.node[r]];
     for (int k = 0; k < choice->mesh.nnodes; k++) batch->sizes[k] *= count, batch->starts[k + 1] *= count;
     choice->batch = batch;
+    struct mt_split *within =
+        random_device_split(&dice, arena, &choice->mesh, g->batch, g->labels[g->batch].extent, batch);
     for (int o = 0; o < g->nops; o++) {
         const struct mt_op *op = &g->ops[o];
         int64_t extent[MT_MAX_INDICES];
@@ -143,8 +145,9 @@ static inline void tree_choice(struct mt_arena *arena, const struct mt_graph *g,
         if (samples >= 0) rule = without_samples(g, op, rule, single ? NULL : batch);
         if (rule.inner) {
             inner = mt_arena_memdup(arena, rule.inner, (size_t)choice->mesh.nnodes * sizeof *inner);
+            bool again = rule.kind == MT_RULE_SPLIT && rule.index == samples;
             for (int k = 0; k < choice->mesh.nnodes && samples >= 0; k++)
-                inner[k] = without_samples(g, op, inner[k], NULL);
+                inner[k] = without_samples(g, op, inner[k], again ? within : NULL);
             rule.inner = inner;
         }
         bool whole = true; /* no inner level divides a node's share */

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "kernels/cpu/internal.h"
+#include "kernels/device/in_place.h"
 #include "tests/synth/run_program.h"
 
 enum timing { COMPUTE_AHEAD, COMM_AHEAD, IN_TURN, NTIMINGS };
@@ -80,11 +81,18 @@ static inline void replay_message(struct replay *r, const struct event *e) {
                                 .unpack = pieces[1],
                                 .zero = l->zero,
                                 .what = l->name};
+    struct mt_arena arena = MT_ARENA_INIT;
     for (int b = 0; b < 2; b++) {
+        struct mt_piece *in_place = mt_arena_memdup(&arena, l->in_place[b], (size_t)l->nin_place[b] * sizeof *in_place);
+        for (int i = 0; i < l->nin_place[b]; i++) in_place[i].data = r->arena + (uintptr_t)l->in_place[b][i].data;
         call.message[b] = replay_address(r, l->message[b]);
         call.message_count[b] = l->message_count[b];
+        call.nin_place[b] = l->nin_place[b];
+        call.in_place[b] = in_place;
     }
+    mt_coll_call_locate(&call, r->arena, &arena);
     mt_cpu_coll(&call, &r->err);
+    mt_arena_release(&arena);
     free(pieces[0]);
     free(pieces[1]);
 }

@@ -118,9 +118,10 @@ enum mt_status cuda_part_begin(struct cuda_part *part, bool collective, struct m
     return MT_OK;
 }
 
-enum mt_status cuda_part_end(struct cuda_part *part, const char *what, bool collective, struct mt_err *err) {
+enum mt_status cuda_part_end(struct cuda_part *part, const char *what, bool collective, bool timestamps,
+                             struct mt_err *err) {
     push(part, what, collective);
-    return collective || part->since >= TIMESTAMP_EVERY ? timestamp(part, err) : MT_OK;
+    return timestamps || part->since >= TIMESTAMP_EVERY ? timestamp(part, err) : MT_OK;
 }
 
 /* The end of a span is the last timestamp, if nothing came after it. */

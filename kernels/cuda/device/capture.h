@@ -21,7 +21,8 @@ void cuda_capture_free(struct mt_capture *capture);
 const struct cuda_queue *cuda_part_queue(const struct cuda_part *part);
 /* To be called before and after work, and before a wait for another stream. */
 enum mt_status cuda_part_begin(struct cuda_part *part, bool collective, struct mt_err *err);
-enum mt_status cuda_part_end(struct cuda_part *part, const char *what, bool collective, struct mt_err *err);
+enum mt_status cuda_part_end(struct cuda_part *part, const char *what, bool collective, bool timestamps,
+                             struct mt_err *err);
 enum mt_status cuda_part_wait(struct cuda_part *part, struct mt_err *err);
 
 /* ---- when it has been launched; any thread ---- */

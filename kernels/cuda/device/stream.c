@@ -18,6 +18,7 @@
 #include "kernels/cuda/device/capture.h"
 #include "kernels/cuda/nccl/call.h"
 #include "kernels/cuda/nccl/comm.h"
+#include "kernels/cuda/nccl/pipeline.h"
 #include "kernels/cuda/device/internal.h"
 #include "kernels/cuda/device/times.h"
 
@@ -45,6 +46,7 @@ struct cuda_stream {
     struct cuda_stream *next;
     struct cuda_queue queue;
     char name[16];
+    struct cuda_pipeline pipeline;
     struct mt_err err; /* the first, until it has been reported */
     struct cuda_times times;
 
@@ -171,7 +173,7 @@ static enum mt_status capture_op(struct cuda_part *part, const struct mt_call *c
                                  struct mt_err *err) {
     enum mt_status st = cuda_part_begin(part, false, err);
     if (!st) st = cuda_ops[call->kind]->queue(cuda_part_queue(part), call, err);
-    return st ? st : cuda_part_end(part, what, false, err);
+    return st ? st : cuda_part_end(part, what, false, false, err);
 }
 
 static enum mt_status queue_op(struct cuda_stream *s, const struct mt_backend *backend, const struct mt_call *call,
@@ -198,20 +200,21 @@ void cuda_stream_op(struct mt_stream *stream, const struct mt_backend *backend, 
     keep(s, &err);
 }
 
-static enum mt_status capture_coll(struct cuda_part *part, const struct mt_coll_call *call, const char *what,
+/* Between pipelined collectives there are no timestamps, which cost as much as a small one's start. */
+static enum mt_status capture_coll(struct cuda_stream *s, const struct mt_coll_call *call, const char *what,
                                    struct mt_err *err) {
-    enum mt_status st = cuda_part_begin(part, call->schedule, err);
-    if (!st) st = cuda_coll(cuda_part_queue(part), call, err);
-    return st ? st : cuda_part_end(part, what, call->schedule, err);
+    enum mt_status st = cuda_part_begin(s->part, call->schedule && !call->ahead, err);
+    if (!st) st = cuda_coll(cuda_part_queue(s->part), &s->pipeline, call, err);
+    return st ? st : cuda_part_end(s->part, what, call->schedule, call->schedule && !call->more, err);
 }
 
 static enum mt_status queue_coll(struct cuda_stream *s, const struct mt_coll_call *call, const char *what,
                                  double *seconds, struct mt_err *err) {
     bool collective = call->schedule;
-    if (s->part) return capture_coll(s->part, call, what, err);
+    if (s->part) return capture_coll(s, call, what, err);
     enum mt_status st = collective ? mark(s, err) : MT_OK;
     if (!st) st = cuda_times_begin(&s->times, seconds, err);
-    if (!st) st = cuda_coll(&s->queue, call, err);
+    if (!st) st = cuda_coll(&s->queue, &s->pipeline, call, err);
     if (!st) st = cuda_times_end(&s->times, seconds, err);
     if (st) return st;
     push(s, (struct item){.what = what, .collective = collective});
@@ -548,6 +551,7 @@ void cuda_stream_free(struct mt_stream *stream) {
     pthread_mutex_unlock(&s->device->lock);
     if (drained) {
         if (s->queue.stream) cuda_times_release(&s->times);
+        cuda_pipeline_release(&s->pipeline);
         for (int i = 0; i < NCLOCKS; i++)
             if (s->clock_sent[i]) cuEventDestroy(s->clock_sent[i]);
         if (s->queue.clock) cuMemFree(s->queue.clock);

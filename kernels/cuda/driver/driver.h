@@ -26,6 +26,7 @@ struct cuda_queue {
     CUstream stream;
     CUdeviceptr clock; /* the device's copy of the call's struct mt_clock (op.h), current when the work runs */
     CUdeviceptr room;  /* CUDA_ROOM_BYTES that a launch leaves to the next in multi-tensor launches (reduce.c) */
+    bool shares;      /* copies leave multiprocessors to a collective that runs at the same time */
 };
 enum { CUDA_ROOM_BYTES = 256 << 10 };
 

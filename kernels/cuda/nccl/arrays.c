@@ -16,7 +16,7 @@
 
 #include "kernels/base/arena.h"
 #include "kernels/cuda/nccl/call.h"
-#include "kernels/cuda/nccl/pieces.h"
+#include "kernels/cuda/nccl/pipeline.h"
 #include "kernels/device/piece.h"
 
 struct draft {
@@ -168,8 +168,8 @@ static void add_single_blocks(struct draft *d) {
         }
 }
 
-enum mt_status cuda_coll_arrays(const struct cuda_queue *queue, const struct mt_coll_call *call, bool *goes,
-                                struct mt_err *err) {
+enum mt_status cuda_coll_arrays(const struct cuda_queue *queue, struct cuda_pipeline *pipeline,
+                                const struct mt_coll_call *call, bool *goes, struct mt_err *err) {
     const struct mt_coll *problem = &call->problem;
     struct draft d;
     *goes = begin(&d, call);
@@ -191,9 +191,9 @@ enum mt_status cuda_coll_arrays(const struct cuda_queue *queue, const struct mt_
     else
         add_equal_blocks(&d);
     const struct mt_comm_arrays arrays = {d.n, d.count, d.rooted ? d.root : NULL, d.from, d.to};
-    enum mt_status st = cuda_pack(queue, problem->acc, call->message, d.pack, d.npack, err);
+    enum mt_status st = cuda_pipeline_pack(pipeline, queue, call, d.pack, d.npack, err);
     if (!st) st = call->comm->class->queue_arrays(call->comm, queue, problem, call->group, &arrays, err);
-    if (!st) st = cuda_unpack(queue, problem->acc, call->message, d.unpack, d.nunpack, err);
+    if (!st) st = cuda_pipeline_unpack(pipeline, queue, call, d.unpack, d.nunpack, err);
     end(&d);
     return st;
 }

@@ -210,10 +210,9 @@ static enum mt_status queue_on(struct mt_comm *comm, const void *stream, const s
                                const struct mt_schedule *schedule, const int *group, void *const buffer[2], int tag,
                                struct mt_err *err) {
     (void)tag; /* NCCL matches collectives by their order, and has schedules of its own, but none that knows nodes */
-    bool by_node = schedule && schedule->by_node;
     struct nccl *nccl = (struct nccl *)comm;
     enum mt_status st = usable(nccl, problem, err);
-    return st ? st : queued(nccl, cuda_nccl_problem(nccl, stream, problem, by_node, group, buffer, err), err);
+    return st ? st : queued(nccl, cuda_nccl_problem(nccl, stream, problem, schedule, group, buffer, err), err);
 }
 
 static enum mt_status queue_arrays(struct mt_comm *comm, const void *stream, const struct mt_coll *problem,

@@ -123,6 +123,22 @@ static enum mt_status type_for(enum mt_type type, enum mt_type other, bool reduc
     return MT_OK;
 }
 
+/* Blocks a piece for copies that run while NCCL does, whose blocks take a multiprocessor each: on half of the
+ * multiprocessors, which is enough to copy faster than links are, but more where threads are idle since rows are
+ * shorter than what their threads handle at a time (`segment` elements). */
+static int64_t sharing_blocks(int nsm, const struct piece_batch *batch, int count, int64_t segment) {
+    int64_t elements = 0, slots = 0;
+    for (int i = 0; i < count; i++) {
+        const struct piece *p = &batch->pieces[i];
+        elements += p->rows * p->row;
+        slots += p->rows * ((p->row + segment - 1) / segment) * segment;
+    }
+    int64_t idle = elements ? (slots + elements - 1) / elements : 1; /* times as many slots */
+    int64_t blocks = idle * nsm / 2 / count, most = (int64_t)BLOCKS_A_MULTIPROCESSOR * nsm;
+    if (blocks > most) blocks = most;
+    return blocks > 0 ? blocks : 1;
+}
+
 static enum mt_status launch(const struct cuda_queue *queue, enum direction direction, enum mt_type acc,
                              void *const message[2], const struct mt_piece *pieces, int count, struct mt_err *err) {
     struct piece_batch batch = {0};
@@ -154,6 +170,7 @@ static enum mt_status launch(const struct cuda_queue *queue, enum direction dire
     if ((st = cuda_kernel(queue->cuda, "pieces", definitions, "move_pieces", 0, &kernel, err))) return st;
     int64_t groups = THREADS / lanes, blocks = (most + groups - 1) / groups,
             at_most = (int64_t)BLOCKS_A_MULTIPROCESSOR * queue->cuda->nsm;
+    if (queue->shares) at_most = sharing_blocks(queue->cuda->nsm, &batch, count, (int64_t)lanes * width * UNROLL);
     if (blocks > at_most) blocks = at_most;
     return cuda_launch3(queue, kernel, (int64_t[3]){blocks, count, 1}, THREADS, 0, (void *[]){&batch, &lanes}, err);
 }

@@ -4,7 +4,8 @@
  * implementations of kernels/coll/nccl_unequal.h. Where the plan names a hierarchical algorithm, an AllReduce,
  * ReduceScatter or AllGather is in phases within and across nodes (kernels/coll/nccl_nodes.h), in communicators of
  * their own; a Broadcast is NCCL's own. An AllToAll is sends and receives between all pairs, through the
- * communicator of all ranks: pairs need none of their own.
+ * communicator of all ranks: pairs need none of their own. Where blocks are located in memory, they go from there and
+ * to there, by the steps of the schedule.
  *
  * NCCL works on the message itself; or on a staging buffer, where the wire type differs or blocks must be padded:
  * cuda_pack and cuda_unpack convert the blocks that are needed. NCCL rounds partial sums to the wire type.
@@ -129,6 +130,33 @@ static enum mt_status queue_all_to_all(const struct job *job, struct mt_err *err
                                    job->queue->stream),
                  err, "cuMemcpyDtoDAsync");
     return MT_OK;
+}
+
+static ncclResult_t queue_step(const struct job *job, const struct mt_step *step) {
+    char *place = (char *)job->buffer[step->buffer] + step->offset * job->size_bytes;
+    size_t count = (size_t)step->count;
+    if (step->kind == MT_STEP_SEND)
+        return ncclSend(place, count, job->type, job->group[step->peer], job->nccl->world, job->queue->stream);
+    if (step->kind == MT_STEP_RECV)
+        return ncclRecv(place, count, job->type, job->group[step->peer], job->nccl->world, job->queue->stream);
+    return step->kind == MT_STEP_COPY ? ncclSuccess : ncclInvalidUsage;
+}
+
+/* A located AllToAll: all sends and receives in one group call, then copies, which touch no other blocks. */
+static enum mt_status queue_steps(const struct job *job, const struct mt_schedule *schedule, struct mt_err *err) {
+    ncclResult_t result = ncclGroupStart();
+    for (int i = 0; i < schedule->nsteps && succeeded(result); i++) result = queue_step(job, &schedule->steps[i]);
+    enum mt_status st = cuda_nccl_wait(job->nccl, job->nccl->world, end_group(result), "AllToAll", err);
+    for (int i = 0; i < schedule->nsteps && !st; i++) {
+        const struct mt_step *step = &schedule->steps[i];
+        if (step->kind != MT_STEP_COPY) continue;
+        const char *from = (char *)job->buffer[step->buffer] + step->offset * job->size_bytes;
+        char *to = (char *)job->buffer[step->to_buffer] + step->to * job->size_bytes;
+        CUDA_TRY(cuMemcpyDtoDAsync((CUdeviceptr)to, (CUdeviceptr)from, (size_t)(step->count * job->size_bytes),
+                                   job->queue->stream),
+                 err, "cuMemcpyDtoDAsync");
+    }
+    return st;
 }
 
 /* ---- within and across nodes ---- */
@@ -285,7 +313,8 @@ static enum mt_status queue_blocks(struct job *job, struct mt_err *err) {
 }
 
 enum mt_status cuda_nccl_problem(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
-                                 bool by_node, const int *group, void *const buffer[2], struct mt_err *err) {
+                                 const struct mt_schedule *schedule, const int *group, void *const buffer[2],
+                                 struct mt_err *err) {
     struct job job = {.nccl = nccl,
                       .queue = queue,
                       .problem = problem,
@@ -297,8 +326,9 @@ enum mt_status cuda_nccl_problem(struct nccl *nccl, const struct cuda_queue *que
     if (problem->wire != problem->acc && !mt_coll_reduces(problem->kind))
         return mt_fail(err, MT_EBUG, "%s: %s is sent as %s, which is only for sums and maxima",
                        mt_coll_name(problem->kind), mt_type_name(problem->acc), mt_type_name(problem->wire));
-    if (problem->kind == MT_ALL_TO_ALL) return queue_all_to_all(&job, err);
-    job.by_node = by_node && mt_nccl_by_node(problem);
+    if (problem->kind == MT_ALL_TO_ALL)
+        return schedule && schedule->located ? queue_steps(&job, schedule, err) : queue_all_to_all(&job, err);
+    job.by_node = schedule && schedule->by_node && mt_nccl_by_node(problem);
     bool one = problem->n > 1 && !job.by_node; /* communicator */
     enum mt_status st = one ? cuda_nccl_comm_of(nccl, queue, problem, group, &job.comm, err) : MT_OK;
     if (st) return st;

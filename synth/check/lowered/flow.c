@@ -191,11 +191,12 @@ static enum mt_status check_in_place(const struct mt_lchecker *c) {
 }
 
 /* The message shares no memory with the values that are packed or unpacked; a tensor that is neither may serve as the
- * message. Where a collective may run on the tensors, all are read while all are written: an output may share memory
- * with its own input only. */
+ * message. Where a collective may run on the tensors, or blocks are in place, all are read while all are written: an
+ * output may share memory with its own input only. */
 static enum mt_status check_message_memory(const struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
-    const bool arrays = l->npack && l->nunpack && mt_coll_takes_arrays(&l->problem);
+    const bool arrays =
+        (l->npack && l->nunpack && mt_coll_takes_arrays(&l->problem)) || l->nin_place[0] || l->nin_place[1];
     enum mt_status st = MT_OK;
     for (int b = 0; b < 2 && !st; b++) {
         int m = l->message[b];
@@ -245,9 +246,25 @@ static enum mt_status check_parts_in_place(const struct mt_lchecker *c) {
     return MT_OK;
 }
 
+/* A part that may be packed while the part before is sent: it has the same values, of which each part has its own
+ * elements; no wait in between, so that what is ordered before one is before the other; and other memory for messages.
+ */
+static enum mt_status check_ahead(const struct mt_lchecker *c) {
+    const struct mt_linstr *l = mt_lchecker_instr(c), *before = l - 1;
+    enum mt_status st = MT_OK;
+    if (!l->ahead) return MT_OK;
+    if (!l->chunk.part || l->wait >= 0) return mt_lchecker_refuse(c, "cannot overlap the instruction before it");
+    for (int b = 0; b < 2; b++)
+        for (int m = 0; m < 2 && !st; m++)
+            if (l->message[b] >= 0 && before->message[m] >= 0)
+                st = check_disjoint(c, l->message[b], before->message[m]);
+    return st;
+}
+
 static enum mt_status run_collective(struct flow *f) {
     const struct mt_linstr *l = mt_lchecker_instr(f->c);
     enum mt_status st = check_message_memory(f->c);
+    if (!st) st = check_ahead(f->c);
     bool in_place = l->chunk.parts > 1 && !empty(f, l->in[0]) && same_memory(f->c, l->in[0], l->out[0]);
     bool later = l->chunk.part > 0; /* the earlier parts have defined the output */
     if (!st && in_place) st = check_parts_in_place(f->c);
@@ -280,6 +297,8 @@ static enum mt_status run_alias(struct flow *f) {
 /* The current instruction; without `work` only its effect on the order. */
 static enum mt_status run_instr(struct flow *f, bool work) {
     const struct mt_linstr *l = mt_lchecker_instr(f->c);
+    if (l->ahead && l->what != MT_LOWERED_COLLECTIVE)
+        return mt_lchecker_refuse(f->c, "cannot overlap the instruction before it");
     if (l->what == MT_LOWERED_ALIAS) return work ? run_alias(f) : MT_OK;
     int64_t *known = f->known[l->stream];
     for (int s = 0; s < MT_NSTREAMS && l->wait >= 0; s++)

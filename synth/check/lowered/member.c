@@ -20,6 +20,38 @@ static bool exchanges(const struct reading *r) {
     return r->source->coll == MT_ALL_TO_ALL;
 }
 
+/* ---- blocks of an AllToAll ---- */
+
+/* Elements that this rank sends to a place (message 0), or receives from it. */
+static int64_t block_count(const struct reading *r, int message, int place) {
+    const int64_t *counts = r->l->problem.counts;
+    return message ? counts[(int64_t)place * r->n + r->place] : counts[(int64_t)r->place * r->n + place];
+}
+
+static int64_t block_start(const struct reading *r, int message, int place) {
+    int64_t start = 0;
+    for (int p = 0; p < place; p++) start += block_count(r, message, p);
+    return start;
+}
+
+static bool is_in_place(const struct reading *r, int message, int place) {
+    const struct mt_linstr *l = r->l;
+    for (int i = 0; i < l->nin_place[message]; i++)
+        if (l->in_place[message][i].at == block_start(r, message, place)) return true;
+    return false;
+}
+
+/* The elements of a message that need memory (kernels/device/in_place.h). */
+static int64_t staged_count(const struct reading *r, int message) {
+    int64_t count = 0;
+    for (int p = 0; p < r->n; p++) {
+        bool own = p == r->place, elsewhere = own && (message == 0 || is_in_place(r, 0, p));
+        if (!elsewhere && block_count(r, message, p) && !is_in_place(r, message, p))
+            count += block_count(r, message, p);
+    }
+    return count;
+}
+
 /* ---- the problem ---- */
 
 static enum mt_status check_counts(const struct reading *r) {
@@ -42,11 +74,12 @@ static enum mt_status check_counts(const struct reading *r) {
         if (l->message_count[b] != count[b])
             return mt_lchecker_refuse(r->c, "message %d has %lld elements, not %lld", b, (long long)l->message_count[b],
                                       (long long)count[b]);
-        if (count[b] == 0) continue;
+        int64_t staged = exchanges(r) ? staged_count(r, b) : count[b];
+        if (staged == 0) continue;
         const struct mt_lvalue *m = l->message[b] >= 0 ? &r->c->low->values[l->message[b]] : NULL;
         int64_t size = mt_type_size(l->problem.acc);
-        if (!m || m->offset_bytes < 0 || m->offset_bytes % size || m->size_bytes < count[b] * size)
-            return mt_lchecker_refuse(r->c, "message %d has no room for %lld elements", b, (long long)count[b]);
+        if (!m || m->offset_bytes < 0 || m->offset_bytes % size || m->size_bytes < staged * size)
+            return mt_lchecker_refuse(r->c, "message %d has no room for %lld elements", b, (long long)staged);
     }
     return MT_OK;
 }
@@ -158,6 +191,38 @@ static enum mt_status read_pieces(const struct reading *r, const struct mt_piece
     return MT_OK;
 }
 
+/* Add the blocks of an AllToAll that are in place: whole, contiguous, of the message's type, and in order. */
+static enum mt_status read_in_place(const struct reading *r, int message, struct mt_lside *side) {
+    const struct mt_linstr *l = r->l;
+    const int *values = l->in_place_value[message];
+    int place = -1, before = side->count;
+    if (!exchanges(r)) return l->nin_place[message] ? mt_lchecker_refuse(r->c, "has blocks in place") : MT_OK;
+    if (l->zero) return mt_lchecker_refuse(r->c, "fills a message whose blocks are not in one place");
+    if (l->message[message] >= 0 && l->message[message] < r->c->program->nvalues)
+        return mt_lchecker_refuse(r->c, "a value is memory of its messages");
+    enum mt_status st = read_pieces(r, l->in_place[message], values, l->nin_place[message], message ? l->out : l->in,
+                                    message ? l->nout : l->nin, side);
+    for (int i = before; i < side->count && !st; i++) {
+        const struct mt_lpiece *piece = &side->pieces[i];
+        const struct mt_lpiece whole = mt_lchecker_whole(r->c, piece->value, message);
+        const struct mt_lvalue *value = &r->c->low->values[piece->value];
+        int64_t size = mt_type_size(value->tensor.type);
+        int64_t at = ((int64_t)(uintptr_t)l->in_place[message][i - before].data - value->offset_bytes) / size;
+        do place++;
+        while (place < r->n && (!block_count(r, message, place) || block_start(r, message, place) != piece->at));
+        if (place >= r->n || block_count(r, message, place) != piece->count || piece->buffer != message)
+            return mt_lchecker_refuse(r->c, "block %d in place of message %d is no block of it", i - before, message);
+        if (piece->reduce != MT_REDUCE_NONE || value->tensor.type != l->problem.acc ||
+            at > whole.count - piece->count || !mt_lpiece_same(&whole, at, piece, piece->at, piece->count))
+            return mt_lchecker_refuse(r->c, "block %d of message %d cannot be in place", place, message);
+        if (place == r->place && message && is_in_place(r, 0, place))
+            return mt_lchecker_refuse(r->c, "its own block is in place twice");
+    }
+    if (!st && side->count != before + l->nin_place[message])
+        return mt_lchecker_refuse(r->c, "a block in place is empty");
+    return st;
+}
+
 /* Add a whole tensor that serves as the message, as one piece. */
 static enum mt_status add_tensor(const struct reading *r, int lvalue, int buffer, struct mt_lside *side) {
     struct mt_lpiece piece = mt_lchecker_whole(r->c, lvalue, buffer);
@@ -171,11 +236,12 @@ static enum mt_status add_tensor(const struct reading *r, int lvalue, int buffer
 /* The contents of message 0 at the start: what is packed, or a tensor that serves as the message. */
 static enum mt_status read_pack(const struct reading *r) {
     const struct mt_linstr *l = r->l;
-    struct mt_lside side = scratch_side(r, l->npack + 1);
-    enum mt_status st = read_pieces(r, l->pack, l->pack_value, l->npack, l->in, l->nin, &side);
+    struct mt_lside side = scratch_side(r, l->npack + l->nin_place[0] + 1);
+    enum mt_status st = read_in_place(r, 0, &side);
+    if (!st) st = read_pieces(r, l->pack, l->pack_value, l->npack, l->in, l->nin, &side);
     if (st) return st;
     const struct mt_lvalue *values = r->c->low->values;
-    for (int k = 0; k < l->nin && l->npack == 0 && l->message[0] >= 0 && !l->zero; k++) {
+    for (int k = 0; k < l->nin && l->npack == 0 && l->message[0] >= 0 && !l->zero && !exchanges(r); k++) {
         bool named = l->message[0] == l->in[k];
         bool in_place = operand_of(l->out, l->nout, l->message[0]) == k &&
                         values[l->message[0]].offset_bytes == values[l->in[k]].offset_bytes;
@@ -197,12 +263,14 @@ static enum mt_status read_pack(const struct reading *r) {
 static enum mt_status read_unpack(const struct reading *r) {
     const struct mt_linstr *l = r->l;
     int last = exchanges(r);
-    struct mt_lside side = scratch_side(r, l->nunpack + 1);
-    enum mt_status st = read_pieces(r, l->unpack, l->unpack_value, l->nunpack, l->out, l->nout, &side);
+    struct mt_lside side = scratch_side(r, l->nunpack + l->nin_place[1] + 1);
+    enum mt_status st = read_in_place(r, 1, &side);
+    if (!st) st = read_pieces(r, l->unpack, l->unpack_value, l->nunpack, l->out, l->nout, &side);
     for (int i = 0; i < side.count && !st; i++)
         if (side.pieces[i].at >= 0 && side.pieces[i].buffer != last)
             st = mt_lchecker_refuse(r->c, "unpacks the wrong message");
-    if (!st && operand_of(l->out, l->nout, l->message[last]) >= 0) st = add_tensor(r, l->message[last], last, &side);
+    if (!st && !last && operand_of(l->out, l->nout, l->message[last]) >= 0)
+        st = add_tensor(r, l->message[last], last, &side);
     if (st) return st;
     if (!exchanges(r)) sort_pieces(&side);
     r->m->unpack = keep_side(r, &side, r->before ? r->before->unpack : NULL);
@@ -241,6 +309,23 @@ static bool is_algorithms(const struct reading *r, int k) {
     bool same = same_schedule(&made, l->schedule);
     mt_schedule_release(&made);
     return same;
+}
+
+/* An AllToAll's blocks have places of their own in memory, so that a step is of one whole block; and the two messages
+ * share that of what a rank sends to itself, which is copied from one to the other and not touched otherwise. */
+static enum mt_status check_steps(const struct reading *r) {
+    const struct mt_schedule *schedule = r->l->schedule;
+    for (int i = 0; schedule && exchanges(r) && i < schedule->nsteps; i++) {
+        const struct mt_step *s = &schedule->steps[i];
+        int b = s->kind == MT_STEP_RECV, place = s->kind == MT_STEP_COPY ? r->place : s->peer;
+        bool right = s->kind == MT_STEP_SEND || s->kind == MT_STEP_RECV || s->kind == MT_STEP_COPY;
+        right = right && place >= 0 && place < r->n && (place == r->place) == (s->kind == MT_STEP_COPY);
+        right =
+            right && s->buffer == b && s->offset == block_start(r, b, place) && s->count == block_count(r, b, place);
+        if (right && s->kind == MT_STEP_COPY) right = s->to_buffer == 1 && s->to == block_start(r, 1, place);
+        if (!right) return mt_lchecker_refuse(r->c, "step %d is of no block of its messages", i);
+    }
+    return MT_OK;
 }
 
 /* Keep the schedule: as its algorithm, or as it is. What it does is proven in either case. */
@@ -310,6 +395,7 @@ enum mt_status mt_lchecker_keep(struct mt_lchecker *c, int k) {
     struct mt_arena scratch = MT_ARENA_INIT;
     if (!st) st = mt_lchecker_arrays(c, r.first, &scratch);
     mt_arena_release(&scratch);
+    if (!st) st = check_steps(&r);
     if (!st) keep_schedule(&r, k);
     return st;
 }

@@ -40,15 +40,16 @@ static double step_with_buckets(int64_t *bucket_bytes) {
     return step_s;
 }
 
-/* Neither half nor twice the size of its buckets makes the best plan faster. */
+/* Neither half nor twice the size of its buckets makes the best plan faster, but for the 0.5% that a program of many
+ * splits must gain to be taken instead of one that divides samples alone (planner/search/divided.c). */
 static void test_buckets(void) {
     int64_t best = -1;
     double step_s = step_with_buckets(&best);
     for (int twice = 0; twice < 2; twice++) {
         int64_t near = twice ? 2 * best : best / 2;
         double near_s = step_with_buckets(&near);
-        CHECK(near_s >= step_s * (1 - 1e-3), "%g s with buckets of %lld bytes, %g s with %lld", near_s, (long long)near,
-              step_s, (long long)best);
+        CHECK(near_s >= step_s * 0.995 * (1 - 1e-3), "%g s with buckets of %lld bytes, %g s with %lld", near_s,
+              (long long)near, step_s, (long long)best);
     }
 }
 

@@ -481,7 +481,7 @@ static void test_refused_mesh(void) {
         {"\"layout\": \"split\", \"split\": \"heads\"", "\"layout\": \"split\", \"split\": \"batch\"",
          "p: storage[0].split: parameters have no samples"},
         {"\"name\": \"heads\", \"label\": \"heads\"", "\"name\": \"heads\", \"label\": \"batch\"",
-         "p: splits[2].name: is \"heads\", but samples are divided by the split \"batch\" alone"}};
+         "p: splits[2].sizes: those of host \"big\" sum to 4, but \"batch\" gives it 8 samples"}};
     check_refused(make_mesh(), edits, sizeof edits / sizeof edits[0]);
     struct mt_plan *p = make_mesh();
     struct mt_err err = MT_ERR_INIT;

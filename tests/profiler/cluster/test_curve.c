@@ -102,14 +102,42 @@ static void neighbours(void) {
     }
     struct mt_op_shape here = gemm("nn", 1000, 512, 512), other = gemm("nt", 1000, 512, 512), fused = here;
     double t = mt_class_op_s(&class, &here, &error), as = mt_class_op_s(&class, &other, &wide);
-    CHECK(fabs(as / t - 1) < 1e-9 && wide > error, "another variant: %g, %g; bands %g, %g", t, as, error, wide);
+    CHECK(fabs(as / t - 1) < 5e-3 && wide > error, "another variant: %g, %g; bands %g, %g", t, as, error, wide);
     fused.kind = MT_OP_fused_matmul;
     snprintf(fused.variant, sizeof fused.variant, "nn+gelu");
     as = mt_class_op_s(&class, &fused, &wide);
-    CHECK(fabs(as / t - 1) < 1e-9 && wide > error, "fused: %g, %g; bands %g, %g", t, as, error, wide);
+    CHECK(fabs(as / t - 1) < 5e-3 && wide > error, "fused: %g, %g; bands %g, %g", t, as, error, wide);
     other = here, other.type = MT_F64; /* no curve of that type */
     CHECK_NEAR(mt_class_op_s(&class, &other, &wide), 2e-6 + here.flops / 50e9, 1e-9);
     CHECK(wide >= 0.5, "%g", wide);
+    mt_arena_release(&cluster.arena);
+}
+
+/* A GPU that computes and moves bytes one after the other, at rates that a small product does not reach. One family is
+ * measured, with few rows and square extents; others follow: few rows are bound by bytes, many by flops. */
+static double gpu_s(const struct mt_op_shape *s) {
+    return 5e-6 + s->flops / 600e12 + s->bytes / 4e12 + s->flops / 600e12 / (1 + s->flops / 10e9);
+}
+
+static void other_extents(void) {
+    struct mt_cluster cluster = {0};
+    struct mt_cluster_class class = {.name = "g", .kind = "cuda", .overhead_s = 5e-6, .memory_Bps = 4e12};
+    class.flops[MT_F32] = 600e12;
+    struct mt_curve_builder *b = mt_curves_new();
+    for (int64_t n = 1024; n <= 8192; n *= 2)
+        for (int64_t rows = 16; rows <= 1024; rows *= 4) {
+            struct mt_op_shape s = gemm("nn", rows, n, n);
+            mt_curves_sample(b, &s, gpu_s(&s));
+        }
+    mt_curves_finish(b, 0, &cluster, &class);
+    static const int64_t asked[][3] = {{2048, 8192, 4096}, {2048, 4096, 8192}, {4096, 4096, 4096}, {16, 8192, 2048},
+                                       {64, 16384, 1024},  {1024, 5464, 8192}, {8192, 1024, 1024}};
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        struct mt_op_shape s = gemm("nt", asked[i][0], asked[i][1], asked[i][2]);
+        double ratio = mt_class_op_s(&class, &s, NULL) / gpu_s(&s);
+        CHECK(ratio > 0.85 && ratio < 1.15, "%lld x %lld x %lld: %g", (long long)asked[i][0], (long long)asked[i][1],
+              (long long)asked[i][2], ratio);
+    }
     mt_arena_release(&cluster.arena);
 }
 
@@ -146,6 +174,19 @@ static void caches(void) {
     mt_arena_release(&cluster.arena);
 }
 
+/* One time of a single element, as of a count that a job adds up, says nothing about a large sum. */
+static void short_curves(void) {
+    struct mt_cluster cluster = {0};
+    struct mt_cluster_class class = new_class();
+    struct mt_curve_builder *b = mt_curves_new();
+    struct mt_op_shape one = elements(MT_OP_add, 1), many = elements(MT_OP_add, 64 << 20);
+    mt_curves_sample(b, &one, 2.2e-6);
+    mt_curves_finish(b, 0, &cluster, &class);
+    CHECK_NEAR(mt_class_op_s(&class, &one, NULL), 2.2e-6, 1e-12);
+    CHECK_NEAR(mt_class_op_s(&class, &many, NULL) / (many.bytes / class.memory_Bps), 1, 0.01);
+    mt_arena_release(&cluster.arena);
+}
+
 static void rates(void) {
     struct mt_cluster_class class = new_class();
     double error, nominal_error;
@@ -165,7 +206,9 @@ int main(void) {
     measured();
     replaced();
     neighbours();
+    other_extents();
     caches();
+    short_curves();
     rates();
     return 0;
 }

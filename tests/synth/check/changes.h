@@ -54,6 +54,9 @@ static inline void move_value(struct mt_lowered *m, int value, int64_t offset) {
             for (int k = 0; k < (side ? l->nunpack : l->npack); k++)
                 if ((side ? l->unpack_value : l->pack_value)[k] == value)
                     SET(pieces[k].data, (void *)((uintptr_t)pieces[k].data + (uintptr_t)by));
+            for (int k = 0; k < l->nin_place[side]; k++)
+                if (l->in_place_value[side][k] == value)
+                    SET(l->in_place[side][k].data, (void *)((uintptr_t)l->in_place[side][k].data + (uintptr_t)by));
         }
 }
 

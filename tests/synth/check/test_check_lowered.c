@@ -357,6 +357,72 @@ MUTATE(other_piece) {
     }
 }
 
+/* Blocks of AllToAlls that are in place. */
+MUTATE(other_block) {
+    UNUSED;
+    int b = variant % 2;
+    if (l->what != MT_LOWERED_COLLECTIVE) return;
+    if (variant / 2 == 0) { /* staged instead, but neither packed nor unpacked */
+        if (l->nin_place[b]) SET(l->nin_place[b], l->nin_place[b] - 1);
+        return;
+    }
+    if (!l->nin_place[b]) return;
+    struct mt_piece *p = &l->in_place[b][(int)below(l->nin_place[b])];
+    int axis = p->naxes ? (int)below(p->naxes) : 0;
+    switch (variant / 2) {
+    case 1: SET(p->at, p->at + 1); break;
+    case 2: SET(p->extent[axis], p->extent[axis] - 1); break;
+    case 3: SET(p->data, (void *)((uintptr_t)p->data + (uintptr_t)mt_type_size(p->type))); break;
+    case 4: SET(p->reduce, MT_SUM); break;
+    case 5: SET(p->buffer, !p->buffer); break;
+    case 6: SET(p->type, p->type == MT_F64 ? MT_F32 : MT_F64); break;
+    case 7: SET(*p, l->in_place[b][0]); break;
+    case 8: SET(l->in_place_value[b][0], l->in_place_value[b][0] + 1); break;
+    case 9: SET(p->stride[axis], p->stride[axis] + 1); break;
+    }
+}
+
+/* A block that is packed, or unpacked, is in place too, or instead. */
+MUTATE(block_in_place) {
+    UNUSED;
+    int b = variant % 2, n = b ? l->nunpack : l->npack;
+    if (l->what != MT_LOWERED_COLLECTIVE || !n) return;
+    SET(l->in_place[b], b ? l->unpack : l->pack);
+    SET(l->in_place_value[b], b ? l->unpack_value : l->pack_value);
+    SET(l->nin_place[b], 1 + (int)below(n));
+    if (variant < 2) return;
+    if (b)
+        SET(l->nunpack, n - l->nin_place[b]);
+    else
+        SET(l->npack, n - l->nin_place[b]);
+}
+
+/* Overlap of what does not allow it. Only a device that overlaps would compute something wrong, so that the checker has
+ * to refuse: the message of the part before, or a wait. */
+static bool may_be_ahead(const struct mt_lowered *m, const struct mt_linstr *l) {
+    const struct mt_linstr *before = l - 1;
+    if (l->what != MT_LOWERED_COLLECTIVE || l->wait >= 0 || !l->chunk.part) return false;
+    for (int b = 0; b < 2; b++)
+        for (int c = 0; c < 2; c++) {
+            if (l->message[b] < 0 || before->message[c] < 0) continue;
+            const struct mt_lvalue *x = &m->values[l->message[b]], *y = &m->values[before->message[c]];
+            if (x->offset_bytes < y->offset_bytes + y->size_bytes && y->offset_bytes < x->offset_bytes + x->size_bytes)
+                return false;
+        }
+    return true;
+}
+
+MUTATE(overlap_before) {
+    UNUSED;
+    if (variant == 0) SET(l->ahead, !l->ahead);
+    if (variant == 1 && l->ahead && l->message[0] >= 0) SET(l->message[0], l[-1].message[0]);
+    if (variant == 2 && l->ahead && l->message[1] >= 0) SET(l->message[1], l[-1].message[1]);
+    if (variant == 3 && l->ahead) SET(l->wait, 0);
+    if (!l->ahead || may_be_ahead(m, l)) return;
+    struct mt_err err = MT_ERR_INIT;
+    CHECK(!is_accepted(&err), "overlap is accepted at instruction %d", instr);
+}
+
 MUTATE(other_message) {
     UNUSED;
     if (l->what == MT_LOWERED_OP) return;
@@ -510,6 +576,9 @@ static const struct {
     {"another tensor", other_tensor, 4},
     {"other samples", other_samples, 4},
     {"another problem", other_problem, 14},
+    {"another block in place", other_block, 20},
+    {"a block in place", block_in_place, 4},
+    {"overlap", overlap_before, 4},
     {"another piece", other_piece, 11},
     {"another message", other_message, 6},
     {"another step", other_step, 10},

@@ -98,9 +98,9 @@ static void test_refusal(void) {
     CHECK(reshard_between(&r, mt_layout_partial(layouts, 2, extent, MT_SUM), -1,
                           mt_layout_partial(layouts, 2, extent, MT_MAX)),
           "an AllToAll");
-    r.program.staging_bytes = 64;
+    r.program.staging_bytes = 32;
     CHECK_EQ(mt_lower(&r.program, 0, &(struct mt_lower_options){0}, &low, &err), MT_EINPUT);
-    CHECK(strstr(err.text, "64 bytes of staging are too few to move x in parts"), "%s", err.text);
+    CHECK(strstr(err.text, "32 bytes of staging are too few to move x in parts"), "%s", err.text);
     mt_program_release(&r.program);
     mt_graph_free(r.graph);
 }

@@ -59,12 +59,53 @@ static void communicate(const struct mt_message *m, int n, double **buffer, doub
     }
 }
 
+/* Those in place, which are there before others are unpacked, and then those that are copied. */
+static const struct mt_message_piece *piece_of(const struct mt_message_side *side, int i) {
+    return i < side->nin_place ? &side->in_place[i] : &side->pieces[i - side->nin_place];
+}
+
+static int64_t in_place_count(const struct mt_message_side *side, int naxes) {
+    int64_t count = 0;
+    for (int i = 0; i < side->nin_place; i++) count += mt_box_count(&side->in_place[i].box, naxes);
+    return count;
+}
+
+/* Pieces in place are contiguous, overwrite, and all agree on what the others must stage: of a rank's own block, which
+ * is in place on one side at most, nothing in message 0. */
+static void check_in_place(const struct mt_program *p, const struct mt_instr *instr, const struct mt_message *m,
+                           int rank) {
+    const struct mt_message *mine = &m[rank];
+    const int naxes = mt_pvalue_layout(p, instr->in[0])->naxes, me = mine->problem.me, n = mine->problem.n;
+    int64_t own = instr->coll == MT_ALL_TO_ALL ? mine->problem.counts[me * n + me] : 0, start, at[2] = {0},
+            owns[2] = {0};
+    for (int q = 0; q < me && own; q++)
+        at[0] += mine->problem.counts[me * n + q], at[1] += mine->problem.counts[q * n + me];
+    for (int b = 0; b < 2; b++) {
+        const struct mt_message_side *side = b ? &mine->unpack : &mine->pack;
+        for (int i = 0; i < side->nin_place; i++) {
+            const struct mt_message_piece *piece = &side->in_place[i];
+            int value = (b ? instr->out : instr->in)[piece->operand];
+            CHECK_EQ(piece->reduce, MT_REDUCE_NONE);
+            CHECK_EQ(piece->buffer, b);
+            CHECK(mt_box_run(&piece->box, mt_pvalue_box(p, value, rank), naxes, &start), "a piece in place has gaps");
+            if (own && piece->at == at[b]) owns[b] = own;
+        }
+    }
+    CHECK(!owns[0] || !owns[1], "a rank's own block is in place twice");
+    for (int q = 0; q < n && instr->coll == MT_ALL_TO_ALL; q++) {
+        const struct mt_message *theirs = &m[mine->group[q]];
+        int64_t left = mine->count[0] - in_place_count(&mine->pack, naxes);
+        CHECK_EQ(theirs->staged[0][me], left - (own - owns[0]));
+        CHECK_EQ(theirs->staged[1][me], mine->count[1] - in_place_count(&mine->unpack, naxes) - owns[0]);
+    }
+}
+
 static void pack(const struct mt_program *p, const struct mt_instr *instr, const struct mt_message *m, int rank,
                  const struct held *from, double *buffer) {
     int64_t places[MOST_ELEMENTS];
     for (int64_t i = 0; i < m->count[0]; i++) buffer[i] = m->zero ? 0 : NAN;
-    for (int i = 0; i < m->pack.count; i++) {
-        const struct mt_message_piece *piece = &m->pack.pieces[i];
+    for (int i = 0; i < m->pack.nin_place + m->pack.count; i++) {
+        const struct mt_message_piece *piece = piece_of(&m->pack, i);
         const struct mt_layout *l = &p->layouts.items[p->values[instr->in[piece->operand]].layout];
         int64_t n = places_of(l, &piece->box, places);
         for (int64_t e = 0; e < n; e++) buffer[piece->at + e] = from[piece->operand].at[rank][places[e]];
@@ -74,8 +115,8 @@ static void pack(const struct mt_program *p, const struct mt_instr *instr, const
 static void unpack(const struct mt_program *p, const struct mt_instr *instr, const struct mt_message *m, int rank,
                    struct held *to, const double *buffer) {
     int64_t places[MOST_ELEMENTS];
-    for (int i = 0; i < m->unpack.count; i++) {
-        const struct mt_message_piece *piece = &m->unpack.pieces[i];
+    for (int i = 0; i < m->unpack.nin_place + m->unpack.count; i++) {
+        const struct mt_message_piece *piece = piece_of(&m->unpack, i);
         const struct mt_layout *l = &p->layouts.items[p->values[instr->out[piece->operand]].layout];
         int64_t n = places_of(l, &piece->box, places);
         CHECK_EQ(piece->buffer, instr->coll == MT_ALL_TO_ALL);
@@ -176,6 +217,7 @@ static void move(const struct mt_program *p, const struct mt_instr *instr, const
         pack(p, instr, &m[r], r, from, buffer[r]);
     }
     check_counts(m, p->nranks);
+    for (int r = 0; r < p->nranks; r++) check_in_place(p, instr, m, r);
     int64_t most = 0;
     for (int r = 0; r < p->nranks; r++) {
         int64_t count = 0, nblocks = m[r].problem.kind == MT_ALL_TO_ALL ? m[r].problem.n : 1;

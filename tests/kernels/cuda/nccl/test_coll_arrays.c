@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "kernels/cuda/nccl/call.h"
-#include "kernels/cuda/nccl/pieces.h"
+#include "kernels/cuda/nccl/pipeline.h"
 #include "tests/check.h"
 
 enum { MOST_RANKS = 5, TENSORS = 4, ROOM = 1 << 16 };
@@ -99,16 +99,18 @@ static void copy_pieces(void *const message[2], const struct mt_piece *pieces, i
     }
 }
 
-enum mt_status cuda_pack(const struct cuda_queue *queue, enum mt_type acc, void *const message[2],
-                         const struct mt_piece *pieces, int count, struct mt_err *why) {
-    (void)queue, (void)acc, (void)why;
-    copy_pieces(message, pieces, count, true);
+enum mt_status cuda_pipeline_pack(struct cuda_pipeline *pipeline, const struct cuda_queue *queue,
+                                  const struct mt_coll_call *call, const struct mt_piece *pieces, int count,
+                                  struct mt_err *why) {
+    (void)pipeline, (void)queue, (void)why;
+    copy_pieces(call->message, pieces, count, true);
     return MT_OK;
 }
-enum mt_status cuda_unpack(const struct cuda_queue *queue, enum mt_type acc, void *const message[2],
-                           const struct mt_piece *pieces, int count, struct mt_err *why) {
-    (void)queue, (void)acc, (void)why;
-    copy_pieces(message, pieces, count, false);
+enum mt_status cuda_pipeline_unpack(struct cuda_pipeline *pipeline, const struct cuda_queue *queue,
+                                    const struct mt_coll_call *call, const struct mt_piece *pieces, int count,
+                                    struct mt_err *why) {
+    (void)pipeline, (void)queue, (void)why;
+    copy_pieces(call->message, pieces, count, false);
     return MT_OK;
 }
 
@@ -214,7 +216,7 @@ static void *run_rank(void *argument) {
                                 .what = "a trial"};
     if (now.message && me % 2) call.npack = 0, call.message[0] = whole[0].data;
     struct mt_err why = MT_ERR_INIT;
-    CHECK_OK(cuda_coll_arrays(NULL, &call, &rank->goes, &why), why);
+    CHECK_OK(cuda_coll_arrays(NULL, NULL, &call, &rank->goes, &why), why);
     if (rank->goes) {
         for (int t = 0; t < now.ntensors; t++) {
             double more = sums ? now.n * (now.n - 1) / 2 : 0;
