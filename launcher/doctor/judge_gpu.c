@@ -129,7 +129,7 @@ void mt_doctor_judge_gpu_memory(const struct mt_doctor *d, struct doctor_finding
         const struct mt_gpu *g = own(d, r);
         if (!g || gpu_of(d, r)->free_bytes < 0) continue;
         int64_t free_bytes = gpu_of(d, r)->free_bytes, taken = g->memory_bytes - free_bytes;
-        int64_t wants = planned ? d->plan->memory[d->plan_rank[r]].arena_bytes : 0;
+        int64_t wants = planned ? mt_plan_needs_bytes(d->plan, d->plan_rank[r]) : 0;
         mt_units_bytes((double)free_bytes, has);
         mt_units_bytes((double)wants, needs);
         mt_units_bytes((double)taken, held);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "kernels/base/file.h"
 #include "kernels/base/text/json.h"
 
 static const struct {
@@ -19,6 +20,10 @@ enum { NDOCUMENTS = sizeof documents / sizeof documents[0] };
 enum mt_status mt_document_format(const char *path, char format[64], struct mt_err *err) {
     unsigned char head[9] = {0};
     struct stat about;
+    if (mt_is_folder(path)) {
+        mt_fail(err, MT_EINPUT, "%s: is a folder, not a document", path);
+        return mt_err_hint(err, "name a file in it, as %s/run.json of a run", path);
+    }
     if (!stat(path, &about) && !S_ISREG(about.st_mode)) {
         mt_fail(err, MT_EINPUT, "%s: is not a regular file", path);
         return mt_err_hint(err, "a document is read more than once: write what comes through a pipe to a file first");

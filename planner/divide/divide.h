@@ -35,6 +35,7 @@ struct mt_divide {
 struct mt_divided { /* a candidate */
     const struct mt_strategy *strategy;
     struct mt_choice choice; /* its splits: [nsplits], those of samples first */
+    struct mt_split *splits; /* the same, which are its own: they may be changed */
     double priced_s;         /* by the frontier programme */
     struct mt_plan *plan;    /* when judged: the choice as a plan */
     bool judged, fits;

@@ -20,7 +20,7 @@ struct mt_divided *mt_divide_copy(struct mt_dividing *d, const struct mt_divided
         splits[s].sizes = mt_arena_memdup(d->arena, splits[s].sizes, n * sizeof(int64_t));
         splits[s].starts = mt_arena_memdup(d->arena, splits[s].starts, (n + 1) * sizeof(int64_t));
     }
-    to->splits = splits;
+    to->splits = copy->splits = splits;
     to->micro = mt_arena_memdup(d->arena, to->micro, (size_t)d->nranks * sizeof *to->micro);
     to->rules = mt_arena_memdup(d->arena, to->rules, (size_t)g->nops * sizeof *to->rules);
     if (to->batch) to->batch = splits + (to->batch - c->choice.splits);
@@ -61,17 +61,18 @@ static void set_micro(const struct mt_dividing *d, struct mt_choice *choice, int
 
 /* Shares of which each is a multiple of `count`, so that all ranks have as many micro-batches; false if the batch does
  * not allow it. */
-static bool align_samples(const struct mt_dividing *d, const struct mt_choice *choice, int64_t count) {
+static bool align_samples(const struct mt_dividing *d, const struct mt_divided *c, int64_t count) {
+    const struct mt_choice *choice = &c->choice;
     if (!choice->batch) return true;
     const struct mt_label *label = &d->divide->graph->labels[d->divide->graph->batch];
-    struct mt_split *batch = (struct mt_split *)(uintptr_t)choice->batch; /* the candidate's own */
+    struct mt_split *batch = c->splits + (choice->batch - choice->splits);
     int n = batch->axis == MT_AXIS_HOST ? d->nnodes : d->nranks;
     double *weight = mt_new(d->arena, double, n);
     if (label->extent % count || count % label->align) return false;
     for (int i = 0; i < n; i++) weight[i] = (double)batch->sizes[i];
     if (mt_divide_label(d, batch, count, weight, NULL)) return false;
     for (int s = 0; s < choice->nsplits; s++) { /* samples within nodes */
-        struct mt_split *within = (struct mt_split *)(uintptr_t)&choice->splits[s];
+        struct mt_split *within = &c->splits[s];
         if (within->label == batch->label && within->axis == MT_AXIS_DEVICE &&
             mt_divide_label(d, within, label->align, d->speed, batch))
             return false;
@@ -88,7 +89,8 @@ static const char *who_lacks(struct mt_dividing *d, const struct mt_prediction *
     int64_t worst = 0;
     int who = -1;
     for (int r = 0; r < d->nranks && limit; r++)
-        if (limit[r] && p->ranks[r].arena_bytes - limit[r] > worst) worst = p->ranks[r].arena_bytes - limit[r], who = r;
+        if (limit[r] && mt_rank_needs_bytes(&p->ranks[r]) - limit[r] > worst)
+            worst = mt_rank_needs_bytes(&p->ranks[r]) - limit[r], who = r;
     if (who < 0) return NULL;
     char text[MT_UNITS_TEXT];
     return mt_arena_printf(d->arena, "does not fit: rank %d lacks %s", who, mt_units_bytes((double)worst, text));
@@ -164,8 +166,9 @@ static int64_t next_count(const struct mt_dividing *d, const struct mt_divided *
     for (int r = 0; r < d->nranks && d->divide->memory_bytes; r++) {
         const struct mt_rank_prediction *p = &c->prediction.ranks[r];
         int64_t limit = d->divide->memory_bytes[r];
-        if (!limit || p->arena_bytes <= limit) continue;
-        double others = (double)(p->arena_bytes - p->state_bytes), room = (double)(limit - p->state_bytes);
+        if (!limit || mt_rank_needs_bytes(p) <= limit) continue;
+        double others = (double)(p->arena_bytes - p->state_bytes);
+        double room = (double)(limit - p->state_bytes - p->communicator_bytes);
         if (room <= 0) return 0;
         while ((double)next < 0.7 * (double)count * others / room) next *= 2;
     }
@@ -180,7 +183,7 @@ enum mt_status mt_divide_judge(struct mt_dividing *d, struct mt_divided *c) {
     if (!c->judged) count = mt_divide_least_micro(d, &c->choice, most);
     if (count > most) c->why = "does not fit: state, weights and activations alone are more than the memory";
     for (int i = 0; i < MOST_TRIES && count && count <= most; i++) {
-        if (count > 1 && in_step && !align_samples(d, &c->choice, count)) break;
+        if (count > 1 && in_step && !align_samples(d, c, count)) break;
         if (i && mt_now_s() > d->divide->end_s) break;
         set_micro(d, &c->choice, count);
         if (c->judged) mt_arena_release(&c->prediction.arena);

@@ -166,7 +166,7 @@ static void add_split_rows(const struct balancing *b, struct columns *k, int spl
 static void add_memory_rows(const struct balancing *b, struct columns *k) {
     const int64_t *limit = b->d->divide->memory_bytes;
     for (int r = 0; r < b->d->nranks && limit; r++) {
-        double held = (double)b->c->prediction.ranks[r].arena_bytes;
+        double held = (double)mt_rank_needs_bytes(&b->c->prediction.ranks[r]);
         bool moves = false;
         if (!limit[r]) continue;
         for (int s = 0; s < b->nsplits; s++) {
@@ -203,7 +203,7 @@ static enum mt_status solve_ranks(struct balancing *b, struct mt_divided *to, bo
     enum mt_status st = nbalanced ? mt_lp_solve(&k.lp, 5, &solution, b->d->err) : MT_OK;
     for (int s = 0; s < b->nsplits && !st && nbalanced; s++) {
         if (!is_balanced(b, s)) continue;
-        struct mt_split *split = (struct mt_split *)(uintptr_t)&to->choice.splits[s]; /* the copy's own */
+        struct mt_split *split = &to->splits[s];
         double *weight = mt_new(&b->scratch, double, b->d->nranks);
         for (int r = 0; r < b->d->nranks; r++) weight[r] = fmax(0, solution.x[k.x[s * b->d->nranks + r]]);
         st = mt_divide_label(b->d, split, b->d->divide->graph->labels[split->label].align, weight,
@@ -217,7 +217,7 @@ static enum mt_status solve_ranks(struct balancing *b, struct mt_divided *to, bo
 /* Samples among nodes: in proportion to what each computes a second, by the slowest of its ranks in each split. */
 static enum mt_status solve_hosts(struct balancing *b, struct mt_divided *to, bool *changed) {
     const struct mt_graph *g = b->d->divide->graph;
-    struct mt_split *hosts = (struct mt_split *)(uintptr_t)&to->choice.splits[b->hosts];
+    struct mt_split *hosts = &to->splits[b->hosts];
     double *weight = mt_new(&b->scratch, double, b->d->nnodes);
     for (int n = 0; n < b->d->nnodes; n++) {
         double step = 0;

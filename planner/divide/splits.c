@@ -72,7 +72,7 @@ static enum mt_status store_by(struct mt_dividing *d, struct divide_splits *s, i
     for (int r = 0; r < d->nranks; r++) even[r] = 1;
     for (int i = 0; i < nlabels && !st; i++) {
         const char *label = g->labels[labels[i]].name; /* "storage:": what rows of parameters may leave out */
-        const char *name = axis == MT_AXIS_HOST ? mt_arena_printf(d->arena, "%s:hosts", label)
+        const char *name = axis == MT_AXIS_HOST ? mt_arena_printf(d->arena, "state:%s", label)
                                                 : mt_arena_printf(d->arena, "storage:%s", label);
         st = mt_divide_label(d, add_split(d, s, (*n)++, name, labels[i], axis), g->labels[labels[i]].align, even, NULL);
     }
@@ -102,7 +102,7 @@ enum mt_status mt_divide_splits(struct mt_dividing *d, const struct mt_strategy 
     for (int pass = 0; pass < 2 && !st; pass++) /* samples first */
         for (int l = 0; l < g->nlabels && !st; l++) {
             if ((l == g->batch) != (pass == 0) || !allowed[d->kind[l]] || !divides_work(g, l)) continue;
-            const char *name = l != g->batch ? g->labels[l].name : nodes ? "batch:device" : "batch";
+            const char *name = l != g->batch ? g->labels[l].name : nodes ? "samples" : "batch";
             st = mt_divide_label(d, add_split(d, s, n++, name, l, within), g->labels[l].align, d->speed,
                                  nodes ? &s->items[0] : NULL);
         }

@@ -200,10 +200,12 @@ static int way_of(const struct mt_space *s, const struct mt_rule *rule) {
     return s->options.nsplits;
 }
 
+/* What an alternative makes, wants and costs; infinitely much where its rules give some operand no layout. */
 static void lay_out(struct opening *o, int group, struct draft *d, int alternative) {
     const struct mt_graph *g = o->g;
     const struct mt_space_group *gr = &o->s->groups[group];
     const int *values = o->values[group];
+    bool valid = true;
     for (int i = 0; i < d->nvalues; i++) d->made[alternative * d->nvalues + i] = -1;
     for (int k = 0; k < gr->nops; k++) {
         const struct mt_op *op = &g->ops[gr->ops[k]];
@@ -213,8 +215,9 @@ static void lay_out(struct opening *o, int group, struct draft *d, int alternati
         for (int i = 0; i < op->nin; i++) {
             extents_of(g, op->in[i], extent);
             in[i] = mt_rule_input(&o->s->layouts, g, op, rule, o->s->options.mesh, i, extent);
+            valid &= in[i] >= 0;
             int at = place_of(values, d->nvalues, op->in[i]);
-            if (at < 0) continue;
+            if (at < 0 || !valid) continue;
             if (op->in[i] == gr->param)
                 d->made[alternative * d->nvalues + at] = in[i];
             else
@@ -223,8 +226,13 @@ static void lay_out(struct opening *o, int group, struct draft *d, int alternati
         for (int i = 0; i < op->nout; i++) {
             extents_of(g, op->out[i], extent);
             out[i] = mt_rule_output(&o->s->layouts, g, op, rule, o->s->options.mesh, i, extent);
+            valid &= out[i] >= 0;
             int at = place_of(values, d->nvalues, op->out[i]);
             if (at >= 0) d->made[alternative * d->nvalues + at] = out[i];
+        }
+        if (!valid) {
+            d->cost_s[alternative] = INFINITY;
+            return;
         }
         d->cost_s[alternative] += mt_price_op(&o->s->pricing, gr->ops[k], in, out, NULL);
         d->cost_s[alternative] += o->s->options.order_s * (double)way_of(o->s, rule);
@@ -248,9 +256,11 @@ static bool dominates(const struct draft *d, int b, int a) {
     return true;
 }
 
+/* And those without layouts. */
 static void drop_dominated(struct draft *d) {
     int kept = 0, n = d->group.nalternatives, nops = d->group.nops, cells = d->nvalues;
     bool *out = mt_calloc((size_t)n + 1, sizeof *out);
+    for (int a = 0; a < n; a++) out[a] = isinf(d->cost_s[a]);
     for (int a = 0; a < n; a++)
         for (int b = 0; b < n && !out[a]; b++) out[a] = b != a && !out[b] && dominates(d, b, a);
     for (int a = 0; a < n; a++) {
@@ -287,6 +297,9 @@ static enum mt_status draft_group(struct opening *o, int group) {
         d->wanted = mt_new(&s->arena, int, cells *MOST_WANTED);
         for (int a = 0; a < rules.nalternatives; a++) lay_out(o, group, d, a);
         drop_dominated(d);
+        if (!d->group.nalternatives)
+            return mt_fail(o->err, MT_EINPUT, "no rule of %s gives all its operands layouts",
+                           o->g->ops[rules.ops[0]].name);
         *known = d;
     }
     o->draft[group] = *known;

@@ -41,7 +41,7 @@ static enum mt_status match_algorithms(struct mt_plan *p, const struct mt_progra
 }
 
 static enum mt_status check_memory(const struct mt_plan *p, int rank, struct mt_err *err) {
-    int64_t has = p->ranks[rank].memory_bytes, needs = p->memory[rank].arena_bytes;
+    int64_t has = p->ranks[rank].memory_bytes, needs = mt_plan_needs_bytes(p, rank);
     char needs_text[MT_UNITS_TEXT], has_text[MT_UNITS_TEXT], lacks_text[MT_UNITS_TEXT];
     if (!has || needs <= has) return MT_OK;
     mt_units_bytes((double)needs, needs_text);
@@ -69,7 +69,7 @@ static enum mt_status predict_memory(struct mt_plan *p, const struct mt_program 
             *memory = p->memory[p->order[same[i]]];
         } else {
             if ((st = mt_lower(program, i, &options, &lowered, err))) break;
-            *memory = (struct mt_plan_memory){lowered->state_bytes, lowered->arena_bytes};
+            *memory = (struct mt_plan_memory){.state_bytes = lowered->state_bytes, .arena_bytes = lowered->arena_bytes};
             mt_lowered_free(lowered);
         }
         st = check_memory(p, p->order[i], err);

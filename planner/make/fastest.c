@@ -120,7 +120,8 @@ static bool memory_binds(const struct mt_plan *plan) {
         const struct mt_plan_memory *memory = &plan->memory[r];
         int64_t limit = plan->ranks[r].memory_bytes, share = batch->sizes[r];
         if (!limit || !share || plan->prediction->times[r].idle_s < idle * plan->prediction->step_s) continue;
-        if (memory->arena_bytes + (memory->arena_bytes - memory->state_bytes) / share > limit) return true;
+        int64_t sample_bytes = (memory->arena_bytes - memory->state_bytes) / share;
+        if (mt_plan_needs_bytes(plan, r) + sample_bytes > limit) return true;
     }
     return false;
 }
@@ -135,7 +136,7 @@ static bool is_crowded(const struct mt_plan *plan) {
     for (int i = 0; i < plan->decisions.nstorage; i++)
         samples &= !mt_storage_row_names_split(&plan->decisions.storage[i]);
     for (int r = 0; r < plan->nranks && !samples; r++)
-        if ((double)plan->memory[r].arena_bytes > much * (double)plan->ranks[r].memory_bytes) return true;
+        if ((double)mt_plan_needs_bytes(plan, r) > much * (double)plan->ranks[r].memory_bytes) return true;
     return false;
 }
 

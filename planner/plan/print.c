@@ -24,6 +24,17 @@ const char *mt_plan_bound_space(const struct mt_plan *p) {
 
 const char *const mt_plan_left_out = "left out by --use";
 
+/* On the rank where they take most. */
+static void print_communicators(const struct mt_plan *p, FILE *file) {
+    int most = 0;
+    char bytes[MT_UNITS_TEXT];
+    for (int r = 1; r < p->nranks; r++)
+        if (p->memory[r].communicator_bytes > p->memory[most].communicator_bytes) most = r;
+    if (p->memory[most].communicator_bytes)
+        fprintf(file, "NCCL       its communicators take up to %s beside the arena (rank %d), by public figures\n",
+                mt_units_bytes((double)p->memory[most].communicator_bytes, bytes), most);
+}
+
 static void print_job(const struct mt_plan *p, FILE *file) {
     const struct mt_job *j = &p->job;
     const struct mt_optimizer *o = &j->optimizer;
@@ -39,6 +50,7 @@ static void print_job(const struct mt_plan *p, FILE *file) {
             j->recompute ? mt_recompute_names[j->recompute] : "",
             j->any_order ? ", attention's gradients in any order" : "");
     if (strcmp(p->device, "cpu")) fprintf(file, "devices    %s\n", p->device);
+    print_communicators(p, file);
     fprintf(file, "optimizer  %s, learning rate %g", mt_optimizer_names[o->kind], o->lr);
     if (o->schedule != MT_LR_CONSTANT) fprintf(file, " to %g (%s)", o->lr_min, mt_schedule_names[o->schedule]);
     if (o->warmup) fprintf(file, ", %lld steps of warm-up", (long long)o->warmup);

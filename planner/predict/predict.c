@@ -7,6 +7,7 @@
 
 #include "kernels/base/number/hash.h"
 #include "synth/lower/internal.h"
+#include "planner/predict/communicators.h"
 #include "planner/predict/simulate.h"
 
 enum { STEPS = 3 };
@@ -344,6 +345,8 @@ static void report(struct predictor *p, const double *ends_s, struct mt_predicti
     int slowest = 0; /* the rank that idles least */
     out->nranks = p->program->nranks;
     out->ranks = mt_new(&out->arena, struct mt_rank_prediction, out->nranks);
+    struct mt_communicators *communicators = mt_new(&out->arena, struct mt_communicators, out->nranks);
+    mt_communicators_of(p->program, &p->costs, communicators);
     for (int r = 0; r < out->nranks; r++) {
         const struct mt_sim_actor *actor = &p->sim.actors[p->actor_of[r]];
         double exposed_s = actor->comm_s - actor->hidden_s;
@@ -352,7 +355,8 @@ static void report(struct predictor *p, const double *ends_s, struct mt_predicti
                                                     .exposed_s = exposed_s,
                                                     .idle_s = fmax(out->step_s - actor->compute_s - exposed_s, 0),
                                                     .state_bytes = actor->state_bytes,
-                                                    .arena_bytes = actor->arena_bytes};
+                                                    .arena_bytes = actor->arena_bytes,
+                                                    .communicator_bytes = communicators[r].bytes};
         if (out->ranks[r].idle_s < out->ranks[slowest].idle_s) slowest = r;
     }
     for (int a = 0; a < p->sim.nactors; a++) out->nominal |= p->basis[a].nominal;

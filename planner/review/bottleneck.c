@@ -72,7 +72,7 @@ static bool same_shares(const struct mt_plan *a, const struct mt_plan *b) {
 /* Whether a plan fits into the memory that the ranks of another have. */
 static bool within_limits(const struct mt_plan *plan, const struct mt_plan *limits) {
     for (int r = 0; r < plan->nranks; r++)
-        if (limits->ranks[r].memory_bytes && plan->memory[r].arena_bytes > limits->ranks[r].memory_bytes) return false;
+        if (limits->ranks[r].memory_bytes && mt_plan_needs_bytes(plan, r) > limits->ranks[r].memory_bytes) return false;
     return true;
 }
 

@@ -92,7 +92,7 @@ static void find_headroom(const struct mt_plan *plan, struct mt_whatif_row *row)
     for (int i = 0; i < plan->nplaces; i++) {
         int r = plan->order[i];
         if (!plan->ranks[r].memory_bytes) continue;
-        int64_t left = plan->ranks[r].memory_bytes - plan->memory[r].arena_bytes;
+        int64_t left = plan->ranks[r].memory_bytes - mt_plan_needs_bytes(plan, r);
         if (row->headroom_rank >= 0 && left >= row->headroom_bytes) continue;
         row->headroom_bytes = left;
         row->headroom_rank = r;

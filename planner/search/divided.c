@@ -134,7 +134,7 @@ static enum mt_status try_last(struct search_part *part, double *step_s, struct 
         st = mt_predict(&program, &part->costs, part->search.options, &found, err);
         bool fits = !st;
         for (int r = 0; r < part->n && fits; r++)
-            fits = !p->ranks[r].memory_bytes || found.ranks[r].arena_bytes <= p->ranks[r].memory_bytes;
+            fits = !p->ranks[r].memory_bytes || mt_rank_needs_bytes(&found.ranks[r]) <= p->ranks[r].memory_bytes;
         const struct mt_plan_prediction *before = part->plan->prediction;
         if (fits && (!before || found.step_s < before->step_s)) {
             copy_decisions(p, part->plan);

@@ -101,8 +101,8 @@ static const char *who_lacks(struct mt_searching *s, const struct mt_prediction 
     int who = -1;
     for (int r = 0; r < s->nranks; r++) {
         int64_t limit = s->plan->ranks[r].memory_bytes;
-        if (limit && prediction->ranks[r].arena_bytes - limit > worst)
-            worst = prediction->ranks[r].arena_bytes - limit, who = r;
+        int64_t needs = mt_rank_needs_bytes(&prediction->ranks[r]);
+        if (limit && needs - limit > worst) worst = needs - limit, who = r;
     }
     if (who < 0) return NULL;
     char text[MT_UNITS_TEXT];
@@ -125,8 +125,8 @@ void mt_search_learn(struct mt_searching *s, struct search_candidate *c) {
             said += curves->before_s + passes_s + mt_share_curve_at(&curves->update, units);
             int64_t held = curves->state_fixed + (int64_t)mt_share_curve_at(&curves->state, units) +
                            (int64_t)mt_share_curve_at(&w->arena, c->micro[r]);
-            if (c->prediction.ranks[r].arena_bytes - held > heavier)
-                heavier = c->prediction.ranks[r].arena_bytes - held;
+            int64_t needs = mt_rank_needs_bytes(&c->prediction.ranks[r]);
+            if (needs - held > heavier) heavier = needs - held;
         }
         if (said > 0 && found > 0) c->slower[k] = fmin(fmax(found / said, 0.5), 2);
         if (w->arena.npoints) c->heavier[k] = heavier;
@@ -213,7 +213,8 @@ void mt_search_fill_prediction(const struct mt_prediction *found, double bound_s
     for (int i = 0; i < p->nplaces; i++) {
         const struct mt_rank_prediction *rank = &found->ranks[i];
         to->times[p->order[i]] = (struct mt_plan_time){rank->compute_s, rank->exposed_s, rank->idle_s};
-        p->memory[p->order[i]] = (struct mt_plan_memory){rank->state_bytes, rank->arena_bytes};
+        p->memory[p->order[i]] =
+            (struct mt_plan_memory){rank->state_bytes, rank->arena_bytes, rank->communicator_bytes};
     }
     p->prediction = to;
 }

@@ -364,7 +364,7 @@ enum mt_status mt_work_memory(const struct mt_graph *graph, const struct mt_plan
                               struct mt_err *err) {
     struct pair d = {.low = NULL};
     enum mt_status st = pair_build(graph, plan, plan->decisions.bucket_bytes, samples, micro, options, &d, err);
-    if (!st) *memory = (struct mt_plan_memory){d.low->state_bytes, d.low->arena_bytes};
+    if (!st) *memory = (struct mt_plan_memory){.state_bytes = d.low->state_bytes, .arena_bytes = d.low->arena_bytes};
     pair_release(&d);
     return st;
 }

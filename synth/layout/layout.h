@@ -3,16 +3,19 @@
  *   split       how one extent is divided over the ranks, as whole numbers that sum to it
  *   share       a rank's part of a split: an interval of the extent
  *   box         an interval [lo, hi) on every axis of a value, possibly empty
- *   terms       what is summed, or what the maximum is of, to make a value: the places of the indices that the value
- * lacks part        ranks with the same part number have the same terms of the elements that they hold cover       a
- * set of parts that together have all terms of every element that one of them holds, each once. An element may be in
- * several covers, which divide its terms differently: node A sums 5 + 3 of them, node B 4 + 4. A cover of one part is
- * complete: its ranks have the value itself replica     ranks that hold an element in the same part hold the same
- * number layout      for each rank a box and a part, and for each part its cover. The regular ones have names: R
- * replicated: every box whole, one part S(axis,split)  split: the boxes tile the axis, one part P(sum), P(max) partial:
- * every box whole, each rank its own part, one cover Mixtures (S over nodes and P within them, ...) are boxes, parts
- * and covers without a name. conversion  one layout becomes another: nothing, a slice, or a collective group ranks that
- * take part in one collective together
+ *   terms       what is summed, or what the maximum is of, to make a value: the places of the indices that it lacks
+ *   part        ranks with the same part number have the same terms of the elements that they hold
+ *   cover       a set of parts that together have all terms of every element that one of them holds, each once. An
+ *               element may be in several covers, which divide its terms differently: node A sums 5 + 3 of them, node B
+ *               4 + 4. A cover of one part is complete: its ranks have the value itself
+ *   replica     ranks that hold an element in the same part hold the same number
+ *   layout      for each rank a box and a part, and for each part its cover. The regular ones have names:
+ *                 R              replicated: every box whole, one part
+ *                 S(axis,split)  split: the boxes tile the axis, one part
+ *                 P(sum), P(max) partial: every box whole, each rank its own part, one cover
+ *               Mixtures (S over nodes and P within them, ...) are boxes, parts and covers without a name
+ *   conversion  one layout becomes another: nothing, a slice, or a collective
+ *   group       ranks that take part in one collective together
  *
  * Layouts are interned in a table, so that equal layouts have equal ids. mt_layout_text prints them.
  *

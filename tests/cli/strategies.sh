@@ -14,14 +14,25 @@ known=$("$MOTLEY" plan --strategy list | awk '{ print $1 }' | xargs)
 
 "$MOTLEY" plan --model $model $job -n 1 -o alone.json >/dev/null
 "$MOTLEY" train alone.json --data text --out alone >said.txt 2>&1 || fail "$(cat said.txt)"
+cluster="cpu:1x2 + cpu-4t:1x2"
 for name in $strategies; do
-  "$MOTLEY" plan --cluster "cpu:1x2 + cpu-4t:1x2" --model $model $job --strategy "$name" --use all -o made.json \
-    >said.txt 2>&1 || fail "$name: $(cat said.txt)"
+  "$MOTLEY" plan --cluster "$cluster" --model $model $job --strategy "$name" --use all -o made.json >said.txt 2>&1 ||
+    fail "$name: $(cat said.txt)"
+  for what in "explain made.json --cluster" "whatif --plan made.json --set link.net=100G --cluster"; do
+    "$MOTLEY" $what "$cluster" >said.txt 2>&1 || fail "$name: $what: $(cat said.txt)"
+  done
+  for what in "" layouts program "program --lowered"; do
+    "$MOTLEY" show $what made.json >said.txt 2>&1 || fail "$name: show $what: $(cat said.txt)"
+  done
+  "$MOTLEY" diff made.json made.json >said.txt || fail "$name: differs from itself: $(cat said.txt)"
   sed "s/\"node0\"/\"$HOST_A\"/; s/\"node1\"/\"$HOST_B\"/" made.json >"$name.json"
   "$MOTLEY" plan --check "$name.json" -o "$name.json" >said.txt 2>&1 || fail "$name: $(cat said.txt)"
   "$MOTLEY" verify "$name.json" --steps 2 >said.txt 2>&1 || fail "$name: $(cat said.txt)"
   "$MOTLEY" verify "$name.json" --small --steps 1 >said.txt 2>&1 || fail "$name: $(cat said.txt)"
 done
+code=0
+"$MOTLEY" diff data.json mesh.json >said.txt || code=$?
+[ $code = 1 ] && has 'operators \*.*split by batch *split by batch, within hosts by' <said.txt || fail "$(cat said.txt)"
 different=$(for name in $strategies; do grep program_hash "$name.json"; done | sort -u | wc -l)
 [ "$different" = 8 ] || fail "$different programs of 8 strategies"
 
@@ -53,6 +64,9 @@ for name in $strategies; do
   near losses "$name" alone
   near validation "$name" alone
   cmp <("$MOTLEY" sample "$name" --prompt "1 2" --tokens 40) alone.txt || fail "$name: another text"
+  "$MOTLEY" show "$name/run.json" >said.txt 2>&1 || fail "$name: $(cat said.txt)"
+  "$MOTLEY" plan --from "$name" -o again.json >said.txt 2>&1 || fail "$name: $(cat said.txt)"
+  "$MOTLEY" verify again.json --steps 1 >said.txt 2>&1 || fail "$name again: $(cat said.txt)"
   train "$name" --resume "$PWD/$name/step-00000002.safetensors" --out "$PWD/$name.parts"
   same_tensors "$name.parts" "$name" || fail "$name: two steps and two more are not four"
   train "$name" --resume "$PWD/$before" --out "$PWD/$name.again"

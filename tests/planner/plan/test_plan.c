@@ -1,4 +1,6 @@
-/* The plan document: a round trip by bytes, edits that are seen, refusals by name, and matching processes to ranks. */
+/* The plan document: a round trip by bytes, edits that are seen, refusals by name, and matching processes to ranks.
+ *
+ * Longer than other tests: the tables of edits and of what is printed are of the same few plans. */
 #include "planner/plan/plan.h"
 
 #include <unistd.h>
@@ -34,7 +36,7 @@ static struct mt_plan *make_plan(void) {
     static int64_t batch[] = {5, 4, 1}, vocab[] = {128, 0, 129}, micro[] = {2, 4, 1};
     for (int r = 0; r < 3; r++) {
         p->ranks[r] = (struct mt_plan_rank){hosts[r], r ? "xeon-2t" : "", speeds[r], r == 2 ? 1 << 30 : 0, 0};
-        p->memory[r] = (struct mt_plan_memory){1000 + r, 2000 + r};
+        p->memory[r] = (struct mt_plan_memory){1000 + r, 2000 + r, 0};
     }
     memcpy(p->micro, micro, sizeof micro);
     p->nsplits = 2;
@@ -497,17 +499,26 @@ static void test_devices(void) {
     struct mt_plan *p = make_plan(), *back;
     size_t length;
     char *text = mt_plan_text(p, &length);
-    CHECK(!strstr(text, "\"device\"") && !strstr(text, "reserved_bytes"), "a plan for CPUs: %s", text);
+    CHECK(!strstr(text, "\"device\"") && !strstr(text, "reserved_bytes") && !strstr(text, "communicator_bytes"),
+          "a plan for CPUs: %s", text);
     CHECK_OK(mt_plan_parse("p", text, length, &back, &err), err);
     CHECK_TEXT(back->device, "cpu");
     mt_plan_free(back);
     free(text);
     p->device = "cuda";
     p->ranks[1].reserved_bytes = 567869440;
+    p->memory[2].communicator_bytes = 544000000;
     text = mt_plan_text(p, &length);
     CHECK_OK(mt_plan_parse("p", text, length, &back, &err), err);
     CHECK_TEXT(back->device, "cuda");
     CHECK(back->ranks[1].reserved_bytes == 567869440 && !back->ranks[0].reserved_bytes, "reserved");
+    CHECK(back->memory[2].communicator_bytes == 544000000 && !back->memory[0].communicator_bytes, "communicators");
+    CHECK_EQ(mt_plan_needs_bytes(back, 2), 544002002);
+    static const char *const lines[] = {
+        "NCCL its communicators take up to 519 MiB beside the arena (rank 2), by public figures\n"};
+    struct mt_plan *printed;
+    CHECK_OK(mt_plan_copy(back, &printed, &err), err);
+    check_printed(printed, lines, sizeof lines / sizeof *lines);
     mt_plan_free(back);
     char *changed = edited(text, "\"device\": \"cuda\"", "\"device\": \"abacus\"");
     CHECK_EQ(mt_plan_parse("p", changed, strlen(changed), &back, &err), MT_EINPUT);

@@ -10,7 +10,9 @@
  *
  * Which mutants are wrong is decided by their numbers: of the first four by the interpreter against one rank, from
  * several initial states; of the last by running the lowered programs with the streams as far apart as they may be. The
- * checkers must refuse every wrong one, and every one that cannot be run. */
+ * checkers must refuse every wrong one, and every one that cannot be run.
+ *
+ * Longer than other files: a few lines for each mutant, of one setting, that test and benchmark run. */
 #ifndef MT_TESTS_SYNTH_CHECK_MUTANTS_H
 #define MT_TESTS_SYNTH_CHECK_MUTANTS_H
 
