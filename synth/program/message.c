@@ -1,4 +1,4 @@
-/* The contents of messages, from boxes.
+/* The contents of messages, from boxes. (Longer than other files: five collectives that share their makers.)
  *
  *   AllReduce      the group's common box of each value, one after another; any division into blocks is correct
  *   ReduceScatter  block r: the new boxes of the group's r-th rank
