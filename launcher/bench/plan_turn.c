@@ -8,6 +8,7 @@
 #include "launcher/session/rank_device.h"
 #include "launcher/session/session.h"
 #include "launcher/data/feed.h"
+#include "launcher/tune/alike.h"
 #include "launcher/tune/tuning.h"
 #include "launcher/watch/watch.h"
 
@@ -28,7 +29,8 @@ enum mt_status mt_bench_plan_build(struct mt_bench_plans *b, struct mt_bench_pla
     enum mt_status st = mt_agree(MPI_COMM_WORLD, build(b, p, err), err);
     if (st) return st;
     const struct mt_lowered *const lowered[] = {p->lowered};
-    if (p->place >= 0) st = mt_tuning_share(p->comm, b->device, lowered, 1, NULL, err);
+    if (p->place >= 0) st = mt_alike_check(p->comm, b->device, &p->planned.program, err);
+    if (p->place >= 0 && !st) st = mt_tuning_share(p->comm, b->device, lowered, 1, NULL, err);
     return mt_agree(MPI_COMM_WORLD, st, err);
 }
 

@@ -67,8 +67,9 @@ static const struct argp_option options[] = {
      "[auto; all with --shares, --even or --storage-shares]",
      1},
     {"strategy", KEY_STRATEGY, "NAME", 0,
-     "with --cluster: the fastest plan of one kind: data, zero1, zero3, hybrid, tensor, tensor+sequence, flat or mesh; "
-     "--strategy list says what they are [the fastest of all]",
+     "with --cluster: the fastest plan of one kind: data, zero1, factors, zero3, hybrid, tensor, tensor+sequence, flat "
+     "or "
+     "mesh; --strategy list says what they are [the fastest of all]",
      1},
     {"compare", KEY_COMPARE, 0, 0, "with --cluster: also print what the best plan of each strategy takes", 1},
     {"hypothetical", KEY_HYPOTHETICAL, 0, 0,

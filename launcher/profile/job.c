@@ -26,7 +26,7 @@ static const double enough_s = 1;  /* a visit measures at most so long, or ENOUG
 static const double long_s = 0.25; /* of a step so long, one warms up and one is measured */
 /* Fractions: of free memory, to use; of the budget, for pairs of micro-batches, and for products in parts; of the time
  * left for a size, for its first visit. */
-static const double memory_fraction = 0.8, gpu_memory_fraction = 0.97, pairs_fraction = 0.15, divided_fraction = 0.2,
+static const double memory_fraction = 0.8, gpu_memory_fraction = 0.97, pairs_fraction = 0.15, divided_fraction = 0.3,
                     first_fraction = 0.4;
 
 struct job_meter {

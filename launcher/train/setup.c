@@ -8,6 +8,7 @@
 #include "launcher/session/agree.h"
 #include "launcher/session/rank_device.h"
 #include "launcher/train/internal.h"
+#include "launcher/tune/alike.h"
 #include "launcher/tune/tuning.h"
 #include "launcher/watch/watch.h"
 
@@ -143,7 +144,9 @@ static enum mt_status make_executor(struct trainer *t, struct mt_err *err) {
     mt_watch_phase(MT_WATCH_SLOW, "lowering the program");
     if ((st = mt_agree(t->comm, lower(t, err), err)) || (st = mt_trainer_check_memory(t, err))) return st;
     const struct mt_lowered *const lowered[] = {t->lowered[MT_RUN_TRAIN], t->lowered[MT_RUN_FORWARD]};
-    if ((st = mt_tuning_share(t->comm, t->device, lowered, MT_NRUNS, NULL, err))) return st;
+    if ((st = mt_alike_check(t->comm, t->device, &t->planned.program, err)) ||
+        (st = mt_tuning_share(t->comm, t->device, lowered, MT_NRUNS, NULL, err)))
+        return st;
     t->mine.start_rss_bytes = resident_bytes();
     mt_watch_phase(MT_WATCH_SLOW, "connecting the ranks");
     if ((st = mt_rank_wire_open(t->comm, t->kind, t->options->deadline_s, &t->wire, err))) return st;

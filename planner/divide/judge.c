@@ -178,7 +178,9 @@ static int64_t next_count(const struct mt_dividing *d, const struct mt_divided *
 enum { MOST_TRIES = 4 };
 
 enum mt_status mt_divide_judge(struct mt_dividing *d, struct mt_divided *c) {
-    bool in_step = mt_decisions_in_step(&c->choice.decisions) || c->strategy->widths || c->strategy->positions;
+    const struct mt_strategy *s = c->strategy;
+    bool exchanges = s->widths || s->positions || s->factors != MT_FACTORS_NEVER;
+    bool in_step = exchanges || mt_decisions_in_step(&c->choice.decisions);
     int64_t most = most_samples(d, &c->choice), count = 1;
     if (!c->judged) count = mt_divide_least_micro(d, &c->choice, most);
     if (count > most) c->why = "does not fit: state, weights and activations alone are more than the memory";

@@ -3,13 +3,14 @@
 
 #include "synth/ops/ops.h"
 
-#define STRATEGY(NAME, name, among, samples, widths, positions, state, gather, reduced, help)                          \
+#define STRATEGY(NAME, name, among, samples, widths, positions, factors, state, gather, reduced, help)                 \
     {name,                                                                                                             \
      help,                                                                                                             \
      MT_AMONG_##among,                                                                                                 \
      samples,                                                                                                          \
      widths,                                                                                                           \
      positions,                                                                                                        \
+     MT_FACTORS_##factors,                                                                                             \
      MT_STORE_##state,                                                                                                 \
      MT_GATHER_##gather,                                                                                               \
      MT_REDUCED_##reduced},
@@ -30,6 +31,19 @@ static bool has_samples(const struct mt_graph *g, const struct mt_op *op) {
     for (int i = 0; i < op->nindices; i++)
         if (op->index_label[i] == g->batch && mt_op_index_role(op, i) != MT_INDEX_WHOLE) return true;
     return false;
+}
+
+/* Whether the operator is the gradient of a weight, a product of two factors that is summed over samples. */
+static bool is_product(const struct mt_graph *g, const struct mt_op *op) {
+    if (op->role != MT_ROLE_BACKWARD || (op->kind != MT_OP_matmul && op->kind != MT_OP_embedding_grad)) return false;
+    for (int a = 0; a < g->values[op->out[0]].naxes; a++)
+        if (g->values[op->out[0]].label[a] == g->batch) return false;
+    return true;
+}
+
+/* Its rule, where its factors are gathered: not by samples. */
+static bool allows_factors(const struct mt_graph *g, const struct mt_op *op, const struct mt_rule *rule) {
+    return rule->kind == MT_RULE_REPLICATE || (rule->kind == MT_RULE_SPLIT && op->index_label[rule->index] != g->batch);
 }
 
 /* One level of an operator's rule, among the ranks that share its work. */
@@ -64,6 +78,8 @@ static bool allows_state(const struct mt_strategy_limits *limits, const struct m
 
 bool mt_strategy_allows(const struct mt_strategy_limits *limits, const struct mt_op *op, const struct mt_rule *rule) {
     if (op->role == MT_ROLE_UPDATE) return allows_state(limits, op, rule);
+    if (limits->strategy->factors == MT_FACTORS_ALWAYS && is_product(limits->graph, op))
+        return allows_factors(limits->graph, op, rule);
     return !has_samples(limits->graph, op) ||
            allows_level(limits->strategy, limits->kind, op, rule->inner ? &rule->inner[0] : rule);
 }

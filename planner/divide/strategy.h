@@ -9,10 +9,13 @@
 enum mt_strategy_among { MT_AMONG_ALL, MT_AMONG_NODES };
 enum mt_strategy_state { MT_STORE_REPLICATED, MT_STORE_ALL, MT_STORE_NODE, MT_STORE_COMPUTE, MT_STORE_ANY };
 
+enum mt_strategy_factors { MT_FACTORS_NEVER, MT_FACTORS_MAY, MT_FACTORS_ALWAYS };
+
 struct mt_strategy { /* strategies.def */
     const char *name, *help;
     enum mt_strategy_among among;
     bool samples, widths, positions;
+    enum mt_strategy_factors factors;
     enum mt_strategy_state state;
     enum mt_gather gather;
     enum mt_reduced reduced;

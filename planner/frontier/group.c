@@ -274,8 +274,38 @@ static void match_indices(const struct mt_graph *g, const struct mt_op *from, co
             if (!taken[j] && op->index_label[j] == from->index_label[i]) to[i] = j, taken[j] = true;
 }
 
-/* The rules that a bundle's operator may have when its first operator has `rule`: by the same index; else any by which
- * the first could not be divided. */
+bool mt_space_gathers(const struct mt_space *s, const struct mt_rule *first, const struct mt_op *op) {
+    const struct mt_graph *g = s->options.graph;
+    bool divided = first->kind == MT_RULE_SPLIT && !first->inner && first->split->label == g->batch;
+    if (!divided || s->options.hosts || op->role != MT_ROLE_BACKWARD || !mt_op_repeats(op->kind)) return false;
+    for (int o = 0; o < op->nout; o++)
+        for (int a = 0; a < g->values[op->out[o]].naxes; a++)
+            if (g->values[op->out[o]].label[a] == g->batch) return false;
+    return true;
+}
+
+static bool has_index(const struct mt_graph *g, const struct mt_op *op, int index) {
+    for (int a = 0; a < g->values[op->out[0]].naxes; a++)
+        if (op->out_index[0][a] == index) return true;
+    return false;
+}
+
+/* Ways of a product with gathered factors, from ways[n] on. */
+static int ways_with_factors(struct mt_space *s, const struct mt_op *op, struct mt_rule *ways, int n) {
+    const struct mt_space_options *o = &s->options;
+    if (s->alike) ways[n++] = (struct mt_rule){.kind = MT_RULE_REPLICATE};
+    for (int i = 0; i < op->nindices; i++)
+        for (int k = 0; k < o->nsplits + o->nstorage && has_index(o->graph, op, i); k++) {
+            const struct mt_split *split = k < o->nsplits ? &o->splits[k] : &o->storage[k - o->nsplits];
+            bool divides = split->label == op->index_label[i] && mt_op_index_role(op, i) != MT_INDEX_WHOLE;
+            if (divides && split->axis == MT_AXIS_ALL && n < MOST_WAYS)
+                ways[n++] = (struct mt_rule){.kind = MT_RULE_SPLIT, .index = i, .split = split};
+        }
+    return n;
+}
+
+/* The rules that a bundle's operator may have when its first operator has `rule`: by the same index, or with gathered
+ * factors; else any by which the first could not be divided. */
 static int following(struct mt_space *s, const struct mt_op *first, const struct mt_rule *rule, const struct mt_op *op,
                      struct mt_rule *ways) {
     int n = ways_of(s, op, ways), kept = 0, to[MT_MAX_INDICES];
@@ -283,7 +313,7 @@ static int following(struct mt_space *s, const struct mt_op *first, const struct
     int index = rule->kind == MT_RULE_SPLIT ? to[rule->index] : -1;
     if (index >= 0 && mt_op_index_role(op, index) != MT_INDEX_WHOLE) {
         ways[0] = (struct mt_rule){.kind = MT_RULE_SPLIT, .index = index, .split = rule->split};
-        return 1;
+        return mt_space_gathers(s, rule, op) ? ways_with_factors(s, op, ways, 1) : 1;
     }
     for (int w = 0; w < n; w++) {
         bool shared = false;

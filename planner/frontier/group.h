@@ -12,6 +12,10 @@ void mt_space_list_groups(struct mt_space *space);
 /* The group's alternatives: nalternatives and rules. */
 void mt_space_list_rules(struct mt_space *space, struct mt_space_group *group);
 
+/* Whether a bundle's operator, if no split of samples divides it, gathers samples that its forward operator's rule
+ * divides among all ranks. */
+bool mt_space_gathers(const struct mt_space *space, const struct mt_rule *first, const struct mt_op *op);
+
 /* The parameter that an operator stores or updates, or -1. */
 int mt_space_param_of(const struct mt_graph *graph, int op);
 

@@ -33,7 +33,8 @@ struct draft {
 enum { MOST_WANTED = 8, MOST_GROUP_VALUES = 48, MOST_KEY = 8192 };
 
 /* In the place of a layout: replicated, and equal to the last bit, as updates of replicas want gradients. What a
- * collective made is so; what each rank has computed is broadcast from the first. */
+ * collective made is so, and what ranks that are alike compute from gathered factors; what else each rank has computed
+ * is broadcast from the first. */
 enum { UNIFORM = -2 };
 
 /* A table's owner, for prices that are asked for late. */
@@ -200,6 +201,14 @@ static int way_of(const struct mt_space *s, const struct mt_rule *rule) {
     return s->options.nsplits;
 }
 
+/* The layout of an output, or UNIFORM (as the builder does: uniform.c). */
+static int given_by(struct opening *o, const struct mt_space_group *gr, int k, const struct mt_rule *rules,
+                    int layout) {
+    const struct mt_op *op = &o->g->ops[gr->ops[k]];
+    bool whole = rules[k].kind == MT_RULE_REPLICATE && !rules[k].inner;
+    return whole && mt_space_gathers(o->s, &rules[0], op) && o->s->alike ? UNIFORM : layout;
+}
+
 /* What an alternative makes, wants and costs; infinitely much where its rules give some operand no layout. */
 static void lay_out(struct opening *o, int group, struct draft *d, int alternative) {
     const struct mt_graph *g = o->g;
@@ -228,7 +237,7 @@ static void lay_out(struct opening *o, int group, struct draft *d, int alternati
             out[i] = mt_rule_output(&o->s->layouts, g, op, rule, o->s->options.mesh, i, extent);
             valid &= out[i] >= 0;
             int at = place_of(values, d->nvalues, op->out[i]);
-            if (at >= 0) d->made[alternative * d->nvalues + at] = out[i];
+            if (at >= 0) d->made[alternative * d->nvalues + at] = given_by(o, gr, k, rule - k, out[i]);
         }
         if (!valid) {
             d->cost_s[alternative] = INFINITY;
@@ -322,7 +331,7 @@ static void collect_layouts(struct opening *o, int group) {
     for (int a = 0; a < d->group.nalternatives; a++)
         for (int i = 0; i < d->nvalues; i++) {
             int at = a * d->nvalues + i, value = o->id[o->values[group][i]];
-            if (d->made[at] >= 0) add_layout(o, value, d->made[at]);
+            if (d->made[at] != -1) add_layout(o, value, d->made[at]);
             for (int w = 0; w < d->nwanted[at]; w++) add_layout(o, value, d->wanted[at * MOST_WANTED + w]);
         }
 }
@@ -390,7 +399,7 @@ static const struct mt_frontier_kind *make_kind(struct opening *o, int group) {
             *local_of(o, c->layout[l]) = l;
         for (int a = 0; a < n; a++) {
             int at = a * d->nvalues + i;
-            made[at] = d->made[at] < 0 ? -1 : *local_of(o, d->made[at]);
+            made[at] = d->made[at] == -1 ? -1 : *local_of(o, d->made[at]);
             for (int w = 0; w < d->nwanted[at]; w++)
                 wanted[at] |= (uint64_t)1 << *local_of(o, d->wanted[at * MOST_WANTED + w]);
         }
@@ -450,12 +459,20 @@ static int *nodes_of(const struct mt_space_options *options, struct mt_arena *ar
                          : NULL;
 }
 
+static bool are_alike(const struct mt_costs *costs) {
+    const struct mt_cluster_device *devices = costs->cluster->devices;
+    for (int r = 1; r < costs->nranks; r++)
+        if (devices[costs->device[r]].class != devices[costs->device[0]].class) return false;
+    return true;
+}
+
 enum mt_status mt_space_open(const struct mt_space_options *options, struct mt_space *s, struct mt_err *err) {
     const struct mt_graph *g = options->graph;
     *s = (struct mt_space){.options = *options};
     struct opening o = {.s = s, .g = g, .err = err};
     mt_layouts_init(&s->layouts, options->costs->nranks);
     s->pricing = (struct mt_pricing){options->costs, g, &s->layouts, nodes_of(options, &s->arena)};
+    s->alike = are_alike(options->costs);
     mt_space_list_groups(s);
     s->value_of = mt_new(&s->arena, int, g->nvalues);
     o.draft = mt_new(&o.scratch, struct draft *, s->problem.ngroups);

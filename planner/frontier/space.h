@@ -4,6 +4,9 @@
  *   bundle   a forward operator with the backward operators that its differentiation added. They are divided by the
  *            same index; where a backward operator lacks it, or the forward operator is not divided, each of its rules
  *            is an alternative.
+ *   product    a backward operator that sums over samples (mt_op_repeats). Where the forward operator is divided by
+ *            samples among all ranks, it may gather its factors instead: each rank computes all of it, if all devices
+ *            are alike, or a part by an index of the output.
  *   storage  how a parameter, its optimizer state and its update are divided; a group of its own, which makes the
  *            weight and wants its gradient
  *
@@ -24,8 +27,9 @@
  * and optimizer state never leaves its storage: neither costs anything; nor do scalars, or operators on scalars alone.
  *
  * Prices are seconds. An operator takes as long as on its slowest rank; a conversion as long as the cheapest algorithm,
- * while nothing else runs. Where each rank computes a whole gradient that replicas are updated with, it is broadcast,
- * so that they stay equal to the last bit (build.h); nothing overlaps that. Gradients on their way to an update, and
+ * while nothing else runs. Where each rank computes a whole gradient that replicas are updated with, but for products of
+ * devices that are alike, it is broadcast, so that they stay equal to the last bit (build.h); nothing overlaps that.
+ * Factors on their way to a product count whole, although they share messages. Gradients on their way to an update, and
  * weights on their way from storage, share messages and overlap computing: of them only the part `exposed` counts, at
  * the rate of large messages. */
 #ifndef MT_PLANNER_FRONTIER_SPACE_H
@@ -68,6 +72,7 @@ struct mt_space {
     struct mt_arena arena;
     struct mt_space_options options;
     struct mt_layouts layouts;
+    bool alike; /* all ranks' devices are of one class */
     struct mt_pricing pricing;
     struct mt_frontier problem;
     struct mt_space_group *groups; /* [problem.ngroups] */

@@ -64,7 +64,8 @@ static void constrain(const struct mt_plan_request *q, struct mt_plan *plan, str
     const struct mt_strategy *s = q->strategy;
     search->compare = q->compare;
     if (!s) return;
-    bool by_samples = s->samples && !s->widths && !s->positions && s->gather == MT_GATHER_STEP;
+    bool by_samples =
+        s->samples && !s->widths && !s->positions && s->gather == MT_GATHER_STEP && s->factors == MT_FACTORS_NEVER;
     search->by_samples = by_samples;
     if (!by_samples) {
         search->strategy = s;

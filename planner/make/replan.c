@@ -100,7 +100,8 @@ enum mt_status mt_replan_shares(const struct mt_plan *old, const struct mt_plan_
         if (shares[r]) p->ranks[r].speed = re->speeds[r];
         if (whole || p->micro[r] > batch->sizes[r]) p->micro[r] = batch->sizes[r];
     }
-    if (!mt_plan_is_flat(p) || mt_decisions_in_step(&p->decisions)) keep_in_step(old, shares, batch->sizes, p);
+    bool exchanges = !mt_plan_is_flat(p) || p->decisions.nrules > 1; /* in every micro-batch */
+    if (exchanges || mt_decisions_in_step(&p->decisions)) keep_in_step(old, shares, batch->sizes, p);
     if (!st) st = mt_plan_edited(p, err);
     re->before_s = seen->step_s;
     if (!st) re->after_s = mt_drift_step_after(p->nranks, shares, batch->sizes, seen->compute_s, seen->step_s);

@@ -68,6 +68,18 @@ static void find_mesh(struct enumeration *e) {
     e->choice->mesh = (struct mt_mesh){plan->nplaces, nnodes, node};
 }
 
+/* Places of one device class are alike: a class is a model of device with a number of threads, or of multiprocessors
+ * that compute. (A CPU whose time is stretched runs the kernels of its class.) Null: the plan names no classes. */
+static int *find_alike(const struct mt_plan *plan, struct mt_arena *arena) {
+    int *alike = mt_new(arena, int, plan->nplaces);
+    for (int i = 0; i < plan->nplaces; i++) {
+        const char *class = plan->ranks[plan->order[i]].class;
+        if (!class[0]) return NULL;
+        while (strcmp(plan->ranks[plan->order[alike[i]]].class, class) != 0) alike[i]++;
+    }
+    return alike;
+}
+
 static const enum mt_axis axis_of[MT_NOVER] = {
     [MT_OVER_ALL] = MT_AXIS_ALL, [MT_OVER_HOST] = MT_AXIS_HOST, [MT_OVER_DEVICE] = MT_AXIS_DEVICE};
 
@@ -390,6 +402,7 @@ enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt
                             .parameters = mt_new(arena, struct parameter, graph->nvalues),
                             .param_of = mt_new(arena, int, graph->nvalues)};
     find_mesh(&e);
+    choice->alike = find_alike(plan, arena);
     enum mt_status st = take_splits(&e);
     if (!st) st = read_rows(&e);
     for (int v = 0; v < graph->nvalues; v++) e.param_of[v] = -1;

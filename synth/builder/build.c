@@ -115,11 +115,22 @@ static int64_t count_gradient_bytes(const struct mt_builder *b) {
     return bytes;
 }
 
+enum mt_status mt_builder_sample_op(struct mt_builder *b, int op, enum mt_block_kind block) {
+    if (b->joins[op]) b->sums = mt_builder_covers(block);
+    enum mt_status st = mt_builder_op(b, op, block);
+    b->sums = MT_COVERS_ALL;
+    if (!st && b->has_body) st = mt_builder_accumulate(b, op, block);
+    if (!st) st = mt_builder_finish_sums(b, block, false);
+    if (!st && block == MT_LAST && b->graph->ops[op].role == MT_ROLE_BACKWARD) st = send_gradients(b, op);
+    return st;
+}
+
 static enum mt_status emit_samples(struct mt_builder *b, enum mt_block_kind block) {
     const struct mt_graph *g = b->graph;
     enum mt_status st = MT_OK;
     bool reported = false;
     enter(b, MT_BUCKET_SAMPLES);
+    mt_builder_count_factors(b, block);
     for (int o = 0; o < g->nops && !st; o++) {
         if (!mt_builder_includes(b, o) || b->classes[o] == MT_INVARIANT || g->ops[o].role == MT_ROLE_UPDATE) continue;
         if (b->classes[o] == MT_SUMMED && block == MT_BODY && !b->joins[o]) continue;
@@ -131,14 +142,13 @@ static enum mt_status emit_samples(struct mt_builder *b, enum mt_block_kind bloc
         if (mt_bucket_waits_for(block, g->ops[o].role, g->ops[o].kind) && mt_bucketing_yield(&b->bucketing))
             mt_builder_flush(b);
         mt_builder_enter_layer(b, o, block);
-        if (b->joins[o]) b->sums = mt_builder_covers(block);
-        st = mt_builder_op(b, o, block);
-        b->sums = MT_COVERS_ALL;
-        if (!st && b->has_body) st = mt_builder_accumulate(b, o, block);
-        if (!st) st = mt_builder_finish_sums(b, block, false);
-        if (!st && block == MT_LAST && g->ops[o].role == MT_ROLE_BACKWARD) st = send_gradients(b, o);
+        bool off = false;
+        st = mt_builder_put_off(b, o, block, &off);
+        if (!st && !off) st = mt_builder_sample_op(b, o, block);
+        if (!st) st = mt_builder_finish_products(b, block, false);
     }
     if (!st && block == MT_LAST && !reported) st = report_sums(b);
+    if (!st) st = mt_builder_finish_products(b, block, true);
     if (!st) st = mt_builder_finish_sums(b, block, true);
     mt_builder_leave_layers(b, block);
     return st;
@@ -177,7 +187,7 @@ static void add_states(struct mt_builder *b) {
                 int wanted = mt_builder_wanted(b, update, &rule, i, MT_PROLOGUE);
                 if (wanted >= 0) layout = wanted; /* else the update is refused when it is emitted */
             }
-        int p = mt_builder_add(b, v, layout, MT_PROLOGUE, true);
+        int p = mt_builder_add(b, v, layout, MT_PROLOGUE, MT_UNIFORM);
         b->program->values[p].input = true;
         mt_builder_hold(b, v, p);
     }
@@ -415,6 +425,9 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
     program->overlap_yielding = choice->decisions.start == MT_START_ATTENTION;
     if (choice->node)
         program->node = mt_arena_memdup(&program->arena, choice->node, (size_t)choice->nranks * sizeof *choice->node);
+    if (choice->alike)
+        program->alike =
+            mt_arena_memdup(&program->arena, choice->alike, (size_t)choice->nranks * sizeof *choice->alike);
     b.mesh = choice->mesh;
     if (!b.mesh.nnodes) b.mesh = (struct mt_mesh){choice->nranks, 1, mt_new(&program->arena, int, choice->nranks)};
     enum mt_status st;

@@ -30,6 +30,7 @@ struct mt_choice {
     int64_t *micro; /* [nranks]: samples of a rank's micro-batch; 0 with a share of 0; the same in a sample group */
     struct mt_mesh mesh;   /* that rules and splits divide; nnodes 0: all ranks are on one node */
     const int *node;       /* [nranks]: the node of each rank (program.h), for algorithms; or null */
+    const int *alike;      /* [nranks]: whose devices are alike (program.h); or null: nobody knows */
     struct mt_rule *rules; /* [graph->nops] */
     /* Of these the builder reads
      *   sync           how a partial value that is wanted in shares gets there: P->S by ReduceScatter, or P->R by
@@ -45,7 +46,12 @@ struct mt_choice {
 /* The whole training step. MT_EINPUT if a rule gives an operand no layout (rule.h). With several micro-batches,
  * operators that depend on samples are in BODY and in LAST. A rule that would need a collective in BODY when the ranks'
  * numbers of micro-batches differ is refused (MT_EINPUT, naming the operator). Replicated decisions (clip factor) are
- * computed from a collective's result. Release `program`. */
+ * computed from a collective's result. Release `program`.
+ *
+ * Replicas of a gradient that updates replicated state are bit-equal where a collective made them, or where ranks that
+ * are alike have computed them from bit-equal operands (mt_op_repeats). Others are broadcast from the first rank; but
+ * where factors of the gradient have been gathered so that it need not be reduced, and devices are known to differ,
+ * the choice is refused (MT_EINPUT), since it can only cost time. */
 enum mt_status mt_build(const struct mt_graph *graph, const struct mt_choice *choice, struct mt_program *program,
                         struct mt_err *err);
 

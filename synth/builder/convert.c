@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "synth/builder/internal.h"
-#include "synth/layout/number.h"
 #include "synth/program/message.h"
 
 bool mt_builder_has_batch(const struct mt_graph *g, int value) {
@@ -41,7 +40,7 @@ int mt_builder_given(struct mt_builder *b, int op, const struct mt_rule *rule, i
     return mt_rule_output(&b->program->layouts, b->graph, &b->graph->ops[op], rule, &b->mesh, output, extent);
 }
 
-int mt_builder_add(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, bool uniform) {
+int mt_builder_add(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, enum mt_uniform uniform) {
     struct mt_program *p = b->program;
     int v = mt_program_value(p, gvalue, layout, b->graph->values[gvalue].type, block);
     if (v >= b->uniform_capacity) {
@@ -75,7 +74,7 @@ void mt_builder_drop(struct mt_builder *b, int gvalue, enum mt_block_kind block)
     b->nheld[gvalue] = n;
 }
 
-static void emit_slice(struct mt_builder *b, int from, int to, enum mt_block_kind block) {
+void mt_builder_slice(struct mt_builder *b, int from, int to, enum mt_block_kind block) {
     struct mt_instr instr = {.kind = MT_INSTR_SLICE, .gop = -1, .nin = 1, .nout = 1, .in = &from, .out = &to};
     mt_program_add(b->program, block, &instr);
 }
@@ -86,7 +85,7 @@ static enum mt_type wire_type(const struct mt_builder *b, int gvalue, enum mt_co
     return gradient ? b->choice->decisions.gradient_wire : v->type;
 }
 
-static struct conversion *conversion(struct mt_builder *b, int from, int to) {
+struct conversion *mt_builder_known_conversion(struct mt_builder *b, int from, int to) {
     for (int c = 0; c < b->nconversions; c++)
         if (b->conversions[c].from == from && b->conversions[c].to == to) return &b->conversions[c];
     if (b->nconversions == b->conversions_capacity) {
@@ -100,7 +99,7 @@ static struct conversion *conversion(struct mt_builder *b, int from, int to) {
 }
 
 enum mt_conversion mt_builder_conversion(struct mt_builder *b, int from, int to, const int **group) {
-    const struct conversion *c = conversion(b, from, to);
+    const struct conversion *c = mt_builder_known_conversion(b, from, to);
     if (group) *group = c->group;
     return c->kind;
 }
@@ -112,7 +111,7 @@ static int best_source(struct mt_builder *b, int gvalue, int layout, enum mt_blo
     for (int h = b->nheld[gvalue] - 1; h >= 0; h--) {
         int v = b->held[gvalue][h];
         if (!mt_builder_usable(b, v, block)) continue;
-        enum mt_conversion kind = conversion(b, b->program->values[v].layout, layout)->kind;
+        enum mt_conversion kind = mt_builder_known_conversion(b, b->program->values[v].layout, layout)->kind;
         if (best < 0 || kind < *least) best = v, *least = kind;
     }
     return best;
@@ -134,80 +133,8 @@ int mt_builder_whole(struct mt_builder *b, int gvalue, enum mt_block_kind block)
     return mt_layout_replicated(&b->program->layouts, b->graph->values[gvalue].naxes, extent);
 }
 
-/* Whether boxes of one part are equal (one group) or disjoint. So are complete boxes that together are as large as the
- * value, and boxes of a part each. */
-static bool nothing_shared(const struct mt_layout *l, int nranks, const int *group, int ngroups) {
-    int *first = mt_malloc((size_t)ngroups * sizeof *first), n = 0;
-    int64_t sum = 0, whole = 1;
-    struct mt_box both;
-    bool nothing = true;
-    for (int a = 0; a < l->naxes; a++) whole *= l->extent[a];
-    for (int r = 0; r < nranks; r++)
-        if (group[r] == n) first[n++] = r, sum += mt_box_count(&l->box[r], l->naxes);
-    if (l->nparts > 1 ? n > l->nparts : sum != whole) /* in each part at least one */
-        for (int g = 0; g < n; g++)
-            for (int h = 0; h < g && nothing; h++)
-                nothing = l->part[first[g]] != l->part[first[h]] ||
-                          !mt_box_intersect(&l->box[first[g]], &l->box[first[h]], l->naxes, &both);
-    free(first);
-    return nothing;
-}
-
-/* The sets of replicas of a layout. */
-static const struct replicas *replicas_of(struct mt_builder *b, int layout) {
-    int n = b->program->nranks;
-    const struct mt_layout *l = &b->program->layouts.items[layout];
-    for (int i = 0; i < b->nreplicas; i++)
-        if (b->replicas[i].layout == layout) return &b->replicas[i];
-    mt_arena_grow(&b->scratch, &b->replicas, b->nreplicas, &b->replicas_capacity, sizeof *b->replicas);
-    struct replicas *made = &b->replicas[b->nreplicas++];
-    *made = (struct replicas){.layout = layout, .group = mt_new(&b->scratch, int, n), .alike = true};
-    int *id = mt_new(&b->scratch, int, n), *group_of = mt_new(&b->scratch, int, n + 1), ngroups = 0;
-    mt_number_boxes(l, n, l->part, id);
-    for (int r = 0; r < n; r++) {
-        if (id[r] < 0 || !group_of[id[r]]) {
-            made->group[r] = ngroups++;
-            if (id[r] >= 0) group_of[id[r]] = ngroups;
-        } else {
-            made->group[r] = group_of[id[r]] - 1;
-            made->any = true;
-        }
-    }
-    made->alike = nothing_shared(l, n, made->group, ngroups);
-    return made;
-}
-
-/* Whether ranks that hold an element of the new layout in one part are in one group. */
-static bool replicas_together(struct mt_builder *b, struct conversion *c) {
-    const struct mt_layout *l = &b->program->layouts.items[c->to];
-    int n = b->program->nranks, ngroups = 1;
-    struct mt_box both;
-    if (c->replicas != NOT_ASKED) return c->replicas == TOGETHER;
-    c->replicas = TOGETHER;
-    for (int r = 0; r < n; r++)
-        if (c->group[r] >= ngroups) ngroups = c->group[r] + 1;
-    for (int r = 0; r < n && ngroups > 1 && c->replicas == TOGETHER; r++)
-        for (int s = 0; s < r && c->replicas == TOGETHER; s++)
-            if (c->group[r] != c->group[s] && l->part[r] == l->part[s] &&
-                mt_box_intersect(&l->box[r], &l->box[s], l->naxes, &both))
-                c->replicas = APART;
-    return c->replicas == TOGETHER;
-}
-
-/* Replicas are bit-equal if they were, and no reduction or AllToAll of several covers adds up different terms; or if
- * all of them are results of one collective that gives its members the same bits. */
-static bool is_uniform_after(struct mt_builder *b, int from, int layout) {
-    struct conversion *c = conversion(b, b->program->values[from].layout, layout);
-    bool covers = b->program->layouts.items[b->program->values[from].layout].ncovers > 1;
-    bool reduces = c->kind == MT_CONVERT_ALL_REDUCE || c->kind == MT_CONVERT_REDUCE_SCATTER ||
-                   (c->kind == MT_CONVERT_ALL_TO_ALL && covers);
-    const struct replicas *was = replicas_of(b, b->program->values[from].layout);
-    if (!reduces && (b->uniform[from] || (was->alike && !was->any))) return true;
-    if (c->kind != MT_CONVERT_ALL_REDUCE && c->kind != MT_CONVERT_ALL_GATHER) return false;
-    return replicas_together(b, c);
-}
-
-static int converted(struct mt_builder *b, int from, int layout, enum mt_block_kind block, bool uniform) {
+int mt_builder_converted(struct mt_builder *b, int from, int layout, enum mt_block_kind block,
+                         enum mt_uniform uniform) {
     const struct mt_pvalue *v = &b->program->values[from];
     int gvalue = v->gvalue;
     enum mt_covers covers = v->covers;
@@ -221,7 +148,7 @@ static int converted(struct mt_builder *b, int from, int layout, enum mt_block_k
     return to;
 }
 
-static void emit_message(struct mt_builder *b, const struct mt_bucket_key *m, int *from, int *to, int count) {
+void mt_builder_message(struct mt_builder *b, const struct mt_bucket_key *m, int *from, int *to, int count) {
     struct mt_instr instr = {.kind = MT_INSTR_COLLECTIVE,
                              .gop = -1,
                              .nin = count,
@@ -235,30 +162,6 @@ static void emit_message(struct mt_builder *b, const struct mt_bucket_key *m, in
                              .group = m->group};
     instr.algorithm = mt_decisions_algorithm(&b->choice->decisions, m->kind, mt_message_bytes(b->program, &instr));
     mt_program_add(b->program, m->block, &instr);
-}
-
-/* The first rank's of each set of replicas. */
-static int broadcast(struct mt_builder *b, int from, int *group, enum mt_block_kind block) {
-    enum mt_type type = b->program->values[from].type;
-    struct mt_bucket_key key = {MT_BROADCAST, MT_REDUCE_NONE, type, type, block, group};
-    int to = converted(b, from, b->program->values[from].layout, block, true);
-    emit_message(b, &key, &from, &to, 1);
-    return to;
-}
-
-enum mt_status mt_builder_make_uniform(struct mt_builder *b, int *value, enum mt_block_kind block) {
-    int from = *value, layout = b->program->values[from].layout, gvalue = b->program->values[from].gvalue, all;
-    if (b->uniform[from] || b->program->nranks == 1 || mt_builder_is_partial(b, layout)) return MT_OK;
-    const struct replicas *replicas = replicas_of(b, layout);
-    if (replicas->any && replicas->alike) *value = broadcast(b, from, replicas->group, block);
-    if (replicas->alike) return MT_OK;
-    int whole = mt_builder_whole(b, gvalue, block); /* parts of the first rank's whole value */
-    enum mt_status st = mt_builder_convert(b, gvalue, whole, block, &all);
-    if (st) return st;
-    if (!b->uniform[all]) all = broadcast(b, all, replicas_of(b, whole)->group, block);
-    *value = converted(b, all, layout, block, true);
-    emit_slice(b, all, *value, block);
-    return MT_OK;
 }
 
 /* The source and the message of one pending conversion as of now; false if no message is needed. */
@@ -279,7 +182,7 @@ static bool message_of(struct mt_builder *b, const struct pending *wanted, struc
                                   .acc = reduce ? mt_type_acc(b->graph->values[wanted->value].type) : wire,
                                   .reduce = reduce,
                                   .block = conversion_block(b, *source, c, wanted->block),
-                                  .group = conversion(b, layout, wanted->layout)->group};
+                                  .group = mt_builder_known_conversion(b, layout, wanted->layout)->group};
     return true;
 }
 
@@ -300,10 +203,10 @@ void mt_builder_send(struct mt_builder *b, const struct pending *wanted, int n) 
             if (among(to, count, source)) break; /* its input is an output of this message */
             key = one;
             from[count] = source;
-            to[count++] =
-                converted(b, source, wanted[i].layout, one.block, is_uniform_after(b, source, wanted[i].layout));
+            to[count++] = mt_builder_converted(b, source, wanted[i].layout, one.block,
+                                               mt_builder_uniform_after(b, source, wanted[i].layout));
         }
-        if (count) emit_message(b, &key, from, to, count);
+        if (count) mt_builder_message(b, &key, from, to, count);
     }
     free(from);
     free(to);
@@ -326,14 +229,15 @@ static void put_in_bucket(struct mt_builder *b, int gvalue, int layout, int aim,
 /* The layout that a value takes next on its way to `layout`: replicated, with MT_SYNC_ALL_REDUCE, if a partial sum is
  * wanted in shares; or that of a route over nodes. */
 static int waypoint(struct mt_builder *b, int source, int layout, enum mt_block_kind block) {
-    struct conversion *c = conversion(b, b->program->values[source].layout, layout);
+    struct conversion *c = mt_builder_known_conversion(b, b->program->values[source].layout, layout);
     bool detour = c->kind == MT_CONVERT_REDUCE_SCATTER && b->choice->decisions.sync == MT_SYNC_ALL_REDUCE &&
                   !mt_builder_is_partial(b, layout);
     if (detour) return mt_builder_whole(b, b->program->values[source].gvalue, block);
     if (c->kind != MT_CONVERT_ALL_TO_ALL) return layout;
     if (!c->route) {
         int route = mt_builder_route(b, c->from, c->to) + 1;
-        conversion(b, b->program->values[source].layout, layout)->route = route; /* the vector may have moved */
+        mt_builder_known_conversion(b, b->program->values[source].layout, layout)->route =
+            route; /* the vector may have moved */
         return route - 1;
     }
     return c->route - 1;
@@ -383,8 +287,8 @@ enum mt_status mt_builder_convert(struct mt_builder *b, int gvalue, int layout, 
         if (c == MT_CONVERT_NOTHING) return *value = source, MT_OK;
         enum mt_block_kind at = conversion_block(b, source, c, block);
         if (c == MT_CONVERT_SLICE) {
-            *value = converted(b, source, layout, at, b->uniform[source]);
-            emit_slice(b, source, *value, at);
+            *value = mt_builder_converted(b, source, layout, at, b->uniform[source]);
+            mt_builder_slice(b, source, *value, at);
             return MT_OK;
         }
         put_in_bucket(b, gvalue, next_step(b, gvalue, layout, block), layout, block);

@@ -79,7 +79,7 @@ enum mt_status mt_builder_ensure(struct mt_builder *b, int gvalue, int layout, e
                 b->program->values[b->held[gvalue][h]].layout == layout)
                 return MT_OK;
         enum mt_block_kind at = mt_builder_has_batch(b->graph, gvalue) ? block : MT_PROLOGUE;
-        int p = mt_builder_add(b, gvalue, layout, at, true);
+        int p = mt_builder_add(b, gvalue, layout, at, MT_UNIFORM);
         b->program->values[p].input = true;
         mt_builder_hold(b, gvalue, p);
         return MT_OK;
@@ -113,7 +113,6 @@ static enum mt_status refuse_rule(const struct mt_builder *b, int op) {
 enum mt_status mt_builder_op(struct mt_builder *b, int op, enum mt_block_kind block) {
     const struct mt_op *o = &b->graph->ops[op];
     int in[MT_MAX_IN], out[MT_MAX_OUT];
-    bool uniform = mt_op_info[o->kind].exact;
     struct mt_rule rule;
     for (int i = 0; i < o->nin; i++) /* producers in the prologue first: they decide what is held */
         if (b->graph->values[o->in[i]].producer >= 0) {
@@ -132,15 +131,14 @@ enum mt_status mt_builder_op(struct mt_builder *b, int op, enum mt_block_kind bl
         int layout = sum >= 0 ? sum : mt_builder_wanted(b, op, &rule, i, block);
         enum mt_status st = layout < 0 ? refuse_rule(b, op) : mt_builder_want(b, o->in[i], layout, block, &in[i]);
         if (!st && o->role == MT_ROLE_UPDATE && mt_op_info[o->kind].exact)
-            st = mt_builder_make_uniform(b, &in[i], block);
+            st = mt_builder_make_uniform(b, &in[i], op, block);
         if (st) return st;
-        uniform &= b->uniform[in[i]];
     }
     bool of_block = b->has_body && (b->classes[op] == MT_SAMPLE || b->joins[op]);
     for (int i = 0; i < o->nout; i++) {
         int layout = sum >= 0 ? sum : mt_builder_given(b, op, &rule, i, block);
         if (layout < 0) return refuse_rule(b, op);
-        out[i] = mt_builder_add(b, o->out[i], layout, block, uniform);
+        out[i] = mt_builder_add(b, o->out[i], layout, block, mt_builder_uniform_of_op(b, op, in, layout));
         if (of_block && !mt_builder_has_batch(b->graph, o->out[i]))
             b->program->values[out[i]].covers = mt_builder_covers(block);
         mt_builder_hold(b, o->out[i], out[i]);

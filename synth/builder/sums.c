@@ -71,14 +71,15 @@ static int layout_of_accumulator(struct mt_builder *b, int gvalue, int fresh) {
 static void add_to_accumulator(struct mt_builder *b, int g, int fresh, enum mt_block_kind block) {
     int layout = b->program->values[fresh].layout;
     if (block == MT_BODY) {
-        int zero = mt_builder_add(b, g, layout, MT_PROLOGUE, true);
+        int zero = mt_builder_add(b, g, layout, MT_PROLOGUE, MT_UNIFORM);
         b->program->values[zero].covers = MT_COVERS_BODY;
         struct mt_instr instr = {.kind = MT_INSTR_ZERO, .gop = -1, .nout = 1, .out = &zero};
         mt_program_add(b->program, MT_PROLOGUE, &instr);
         b->accumulator[g] = zero;
     }
     int in[2] = {b->accumulator[g], fresh};
-    int sum = mt_builder_add(b, g, layout, block, b->uniform[in[0]] && b->uniform[fresh]);
+    enum mt_uniform uniform = b->uniform[in[0]] < b->uniform[fresh] ? b->uniform[in[0]] : b->uniform[fresh];
+    int sum = mt_builder_add(b, g, layout, block, uniform);
     b->program->values[sum].covers = block == MT_BODY ? MT_COVERS_BODY : MT_COVERS_ALL;
     struct mt_instr instr = {.kind = MT_INSTR_ACCUMULATE, .gop = -1, .nin = 2, .nout = 1, .in = in, .out = &sum};
     mt_program_add(b->program, block, &instr);

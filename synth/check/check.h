@@ -2,7 +2,8 @@
  *
  *   proof    what every value holds on every rank, derived from the meaning of instructions alone, without code of
  *            the builder, the search or the lowering
- *   uniform  replicas are equal to the last bit: one collective made all of them, or equal operations on equal inputs
+ *   uniform  replicas are equal to the last bit: one collective made all of them, or equal operations on equal inputs,
+ *            by devices that are alike where the operation is not exact
  *   refusal  MT_EPROOF, with the block, the instruction and the reason
  *   mutant   a program that a test has damaged in one place; the checker must refuse it
  *

@@ -9,6 +9,7 @@
  *   facts.c  facts about values, refusals, the ranks of covers
  *   memo.c   what is proven already: layers repeat
  *   op.c     operators
+ *   repeats.c  whose results are bit-equal
  *   move.c   collectives and slices
  *   check.c  the walk over the program */
 #ifndef MT_SYNTH_CHECK_INTERNAL_H
@@ -74,7 +75,15 @@ bool mt_checker_shared(struct mt_checker *c, int layout);
 
 /* The place of an answer (0: not known yet) to the question `key`, which begins with its kind and has all that the
  * answer depends on but the program's ranks and layouts. Valid until the next call. */
-enum mt_question { MT_ASK_REPLICATED, MT_ASK_SHARED, MT_ASK_DECLARED, MT_ASK_OPERATOR, MT_ASK_MOVE, MT_ASK_UNIFORM };
+enum mt_question {
+    MT_ASK_REPLICATED,
+    MT_ASK_SHARED,
+    MT_ASK_DECLARED,
+    MT_ASK_OPERATOR,
+    MT_ASK_MOVE,
+    MT_ASK_UNIFORM,
+    MT_ASK_REPEATS
+};
 int *mt_checker_answer(struct mt_checker *c, const int *key, int n);
 /* A number for the current instruction's vector of groups: equal vectors have equal numbers. -1: it has none. */
 int mt_checker_group_id(struct mt_checker *c);
@@ -82,6 +91,10 @@ void mt_checker_forget(struct mt_checker *c);
 
 /* Record a value that the current instruction makes. A value without replicas is uniform in any case. */
 void mt_checker_learn(struct mt_checker *c, int value, enum mt_covers covers, bool uniform);
+
+/* repeats.c: of the current instruction, an operator with bit-equal inputs that mt_op_repeats: whether replicas of an
+ * output are bit-equal. */
+bool mt_checker_repeats(struct mt_checker *c, int output);
 
 /* op.c, move.c: check the current instruction, whose operands are known. */
 enum mt_status mt_checker_op(struct mt_checker *c);

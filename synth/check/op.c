@@ -495,10 +495,10 @@ enum mt_status mt_checker_op(struct mt_checker *c) {
         if ((st = prove(c, op))) return st;
         *mt_checker_answer(c, key, nkey) = 1;
     }
-    bool uniform = mt_op_info[op->kind].exact;
-    for (int i = 0; i < op->nin; i++) uniform &= c->facts[c->instr->in[i]].uniform;
+    bool exact = mt_op_info[op->kind].exact, operands = exact || mt_op_repeats(op->kind);
+    for (int i = 0; i < op->nin; i++) operands &= c->facts[c->instr->in[i]].uniform;
     for (int i = 0; i < op->nout; i++) {
-        bool of_samples = mt_checker_samples(c, op->out[i]);
+        bool of_samples = mt_checker_samples(c, op->out[i]), uniform = operands && (exact || mt_checker_repeats(c, i));
         mt_checker_learn(c, c->instr->out[i], of_samples ? MT_COVERS_ALL : covers, uniform);
     }
     return MT_OK;

@@ -90,6 +90,12 @@ int mt_op_linear_sets(const struct mt_op *op, unsigned sets[MT_MAX_IN]);
  * for it. */
 bool mt_op_yields(enum mt_op_kind kind);
 
+/* Whether devices that are alike (mt_program.alike) compute the same bits from the same operands: the operators that
+ * sum gradients of weights over samples, other than those of norms. All kernels give the same bits every time; which
+ * kernel it is, and into how many parts it divides a sum, follows from the operands' extents, the device's class and,
+ * on GPUs, from a tuning file that all ranks of a class have in common (launcher/tune). */
+bool mt_op_repeats(enum mt_op_kind kind);
+
 /* Floating-point operations of the operator when index i has extent[i]. */
 double mt_op_flops(const struct mt_op *op, const int64_t *extent);
 /* The whole extents of an operator's indices. */

@@ -46,6 +46,10 @@ bool mt_op_yields(enum mt_op_kind kind) {
     return mt_op_is_attention_grad(kind);
 }
 
+bool mt_op_repeats(enum mt_op_kind kind) {
+    return kind == MT_OP_matmul || kind == MT_OP_sum || kind == MT_OP_embedding_grad;
+}
+
 double mt_op_flops(const struct mt_op *op, const int64_t *extent) {
     const struct mt_op_class *class = mt_op_class(op->kind);
     double points = 1;

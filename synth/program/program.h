@@ -92,6 +92,11 @@ struct mt_program {
     int nranks;
     int *node; /* [nranks]: the node (host) of each rank, numbered from 0 by first rank; null: nobody asks. In the arena
                 */
+    /* [nranks]: ranks with equal numbers have devices that are alike: from the same operands they compute the same bits
+     * (mt_op_repeats). Null: nobody knows. In the arena */
+    int *alike;
+    bool needs_alike; /* replicas are bit-equal only because their ranks' devices are alike: compare them before running
+                       */
     struct mt_layouts layouts;
     int64_t *batch_size, *batch_start; /* [nranks]: shares of the whole batch (zeros if the graph has no batch) */
     int64_t *body_size, *body_count, *last_size; /* [nranks] */

@@ -8,7 +8,7 @@ seq 1 1500 | tr '\n' ' ' >text
 
 model=gpt2:layers=2,heads=5,embed=20,context=16,vocab=256
 job="--batch 12 --steps 4 --lr 0.01 --clip 0.5 --seed 7 --precision f64"
-strategies="data zero1 zero3 hybrid tensor tensor+sequence flat mesh"
+strategies="data zero1 factors zero3 hybrid tensor tensor+sequence flat mesh"
 known=$("$MOTLEY" plan --strategy list | awk '{ print $1 }' | xargs)
 [ "$known" = "$strategies" ] || fail "strategies: $known"
 
@@ -34,7 +34,7 @@ code=0
 "$MOTLEY" diff data.json mesh.json >said.txt || code=$?
 [ $code = 1 ] && has 'operators \*.*split by batch *split by batch, within hosts by' <said.txt || fail "$(cat said.txt)"
 different=$(for name in $strategies; do grep program_hash "$name.json"; done | sort -u | wc -l)
-[ "$different" = 8 ] || fail "$different programs of 8 strategies"
+[ "$different" = 9 ] || fail "$different programs of 9 strategies"
 
 hosts_can || { echo "without two hosts: they want root and network namespaces"; exit 0; }
 trap 'hosts_down; rm -rf "$folder"' EXIT

@@ -77,6 +77,7 @@ static inline void random_choice(struct mt_arena *arena, const struct mt_graph *
     choice->decisions.bucket_bytes = below(2) * 1000;
     choice->micro = mt_new(arena, int64_t, nranks);
     for (int r = 0; r < nranks; r++) choice->micro[r] = choice->batch->sizes[r];
+    if (draws % 2) choice->alike = mt_new(arena, int, nranks); /* all devices are; else nobody knows */
     choice->rules = mt_new(arena, struct mt_rule, g->nops);
     for (int o = 0; o < g->nops; o++) {
         struct mt_rule rules[MT_MAX_INDICES + MT_MAX_IN + 1];

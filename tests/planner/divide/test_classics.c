@@ -200,7 +200,8 @@ static int reductions(const struct opened *o, enum mt_block_kind block) {
 static void check_form(const struct mt_strategy *s, const struct opened *o) {
     const struct mt_program *p = &o->planned.program;
     int nranks = p->nranks, nnodes = p->node ? 2 : 1;
-    if (!s->widths) CHECK_EQ(divided_by(o, MT_LABEL_WIDTH), 0);
+    bool factors = s->factors != MT_FACTORS_NEVER;
+    if (!s->widths && !factors) CHECK_EQ(divided_by(o, MT_LABEL_WIDTH), 0);
     if (!s->positions) CHECK_EQ(divided_by(o, MT_LABEL_POSITIONS), 0);
     if (!s->samples) CHECK_EQ(divided_by(o, MT_LABEL_SAMPLES), 0);
     switch ((enum mt_strategy_id)(s - mt_strategies)) {
@@ -211,6 +212,11 @@ static void check_form(const struct mt_strategy *s, const struct opened *o) {
     case MT_STRATEGY_ZERO1:
         CHECK_EQ(copies_stored(o, -1), 1);
         CHECK(gathers(o, MT_PROLOGUE) > 0 && !gathers(o, MT_LAST), "weights are gathered once");
+        break;
+    case MT_STRATEGY_FACTORS:
+        CHECK(!is_divided_by(o, "h.0.mlp.c_fc/grad_w", "batch") && is_divided_by(o, "h.0.mlp.c_fc", "batch"),
+              "one sum");
+        CHECK(!is_divided_by(o, "wte/grad_w", "batch"), "the sum of the embedding's gradient");
         break;
     case MT_STRATEGY_ZERO3:
     case MT_STRATEGY_HYBRID:
@@ -295,7 +301,8 @@ static double try_variant(const struct reference *ref, const struct mt_plan *fou
     struct opened o;
     char what[64];
     snprintf(what, sizeof what, "%s, variant %d", s->name, which);
-    if (!v->count && (s->widths || s->positions || s->among == MT_AMONG_NODES)) return 0;
+    bool exchanges = s->widths || s->positions || s->factors != MT_FACTORS_NEVER || s->among == MT_AMONG_NODES;
+    if (!v->count && exchanges) return 0;
     CHECK_OK(mt_plan_copy(found, &p, &err), err);
     apply_variant(p, v);
     mt_plan_edited(p, &err);

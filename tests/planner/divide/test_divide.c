@@ -90,6 +90,34 @@ static int divided_by(const struct problem *p, const struct mt_divided *c, enum 
     return n;
 }
 
+/* The gradient of a weight as a product that is summed over samples. */
+static bool is_product(const struct mt_graph *g, const struct mt_op *op) {
+    bool gradient = op->role == MT_ROLE_BACKWARD && (op->kind == MT_OP_matmul || op->kind == MT_OP_embedding_grad);
+    bool samples = false;
+    for (int i = 0; i < op->nindices; i++) samples |= op->index_label[i] == g->batch;
+    return gradient && samples && g->values[op->out[0]].label[0] != g->batch;
+}
+
+static int count_products(const struct problem *p) {
+    int n = 0;
+    for (int o = 0; o < p->divide.graph->nops; o++) n += is_product(p->divide.graph, &p->divide.graph->ops[o]);
+    return n;
+}
+
+static bool by_samples(const struct mt_graph *g, const struct mt_rule *rule) {
+    return rule->kind == MT_RULE_SPLIT && !rule->inner && rule->split->label == g->batch;
+}
+
+/* Gradients of weights that samples do not divide, of operators that they do. */
+static int gathered_by(const struct problem *p, const struct mt_divided *c) {
+    const struct mt_graph *g = p->divide.graph;
+    int n = 0;
+    for (int o = 0; o < g->nops; o++)
+        n += is_product(g, &g->ops[o]) && by_samples(g, &c->choice.rules[g->ops[o].forward]) &&
+             !by_samples(g, &c->choice.rules[o]);
+    return n;
+}
+
 /* On `cluster` the best program divides by `kind`, and is faster than the best of data and zero1 by `factor` or more;
  * factor 1: it divides samples alone. */
 static void test_found(const char *cluster, const char *model, int64_t batch, enum mt_label_kind kind, double factor) {
@@ -119,11 +147,58 @@ static void test_strategies(void) {
         printf("%-16s %.4g s\n", s->name, step);
         CHECK(isfinite(step), "%s: %s", s->name, found.ncandidates ? found.candidates[0]->why : "no candidate");
         CHECK(step >= best * 0.98, "%s: %g s, but %g s of all", s->name, step, best);
-        if (!s->widths) CHECK_EQ(divided_by(&p, found.best, MT_LABEL_WIDTH), 0);
+        if (!s->widths && s->factors == MT_FACTORS_NEVER) CHECK_EQ(divided_by(&p, found.best, MT_LABEL_WIDTH), 0);
+        if (s->factors == MT_FACTORS_NEVER) CHECK_EQ(gathered_by(&p, found.best), 0);
+        if (s->factors == MT_FACTORS_ALWAYS) CHECK_EQ(gathered_by(&p, found.best), count_products(&p));
         if (!s->positions) CHECK_EQ(divided_by(&p, found.best, MT_LABEL_POSITIONS), 0);
         CHECK_EQ(found.best->choice.decisions.gather, (int)s->gather);
         mt_divide_release(&found);
     }
+    end(&p);
+}
+
+/* Layers of many weights on a slow network: factors are gathered, without being told, where samples are few, and not
+ * where they are many; and only where every other strategy is slower. */
+static void test_factors(void) {
+    static const char *const others[] = {"data", "zero1", "zero3", "tensor", "tensor+sequence"};
+    double last_ratio = 0;
+    bool gathers = false;
+    for (int64_t batch = 16; batch <= 4096; batch *= 4) {
+        struct problem p;
+        struct mt_divide_found found;
+        begin(&p, "h100:4x1 net=100G", "mlp:layers=8,hidden=1024", batch, MT_BF16);
+        double other = INFINITY, with_factors = best_of(&p, "factors", &found);
+        mt_divide_release(&found);
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+            other = fmin(other, best_of(&p, others[i], &found));
+            mt_divide_release(&found);
+        }
+        double best = best_of(&p, NULL, &found), ratio = with_factors / other;
+        gathers = gathered_by(&p, found.best) > 0;
+        printf("batch %-5lld factors gathered: %.3g of the step without; found: %.3g, %d of %d gathered\n",
+               (long long)batch, ratio, best / other, gathered_by(&p, found.best), count_products(&p));
+        CHECK(best <= fmin(other, with_factors) * (1 + 1e-9), "%g s, not %g or %g", best, other, with_factors);
+        CHECK(!gathers || best < other, "gathered, but no faster");
+        CHECK(batch > 16 || gathers, "of few samples it is the fastest by far");
+        CHECK(ratio > last_ratio, "it loses as samples become more");
+        last_ratio = ratio;
+        mt_divide_release(&found);
+        end(&p);
+    }
+    CHECK(!gathers && last_ratio > 1, "of many samples it is not");
+}
+
+/* Devices of two classes: no gradient of replicated state is computed by each, also where factors must be gathered. */
+static void test_factors_of_classes(void) {
+    struct problem p;
+    struct mt_divide_found found;
+    begin(&p, "h100:1 net=25G + a10:1", "mlp:layers=4,hidden=1024", 16, MT_F32);
+    CHECK(isfinite(best_of(&p, "factors", &found)), "%s", found.candidates[0]->why);
+    CHECK_EQ(gathered_by(&p, found.best), count_products(&p));
+    for (int o = 0; o < p.divide.graph->nops; o++)
+        CHECK(!is_product(p.divide.graph, &p.divide.graph->ops[o]) || found.best->choice.rules[o].kind == MT_RULE_SPLIT,
+              "%s", p.divide.graph->ops[o].name);
+    mt_divide_release(&found);
     end(&p);
 }
 
@@ -155,5 +230,7 @@ int main(void) {
     test_found("h100:1x4", "gpt2:layers=4,heads=12,embed=768,context=256,vocab=1024", 64, MT_LABEL_SAMPLES, 1);
     test_strategies();
     test_memory();
+    test_factors();
+    test_factors_of_classes();
     return 0;
 }
