@@ -95,7 +95,7 @@ static enum mt_status print_lowered(const struct mt_plan *plan, const struct mt_
     enum mt_status st = mt_planned_options_for(plan->device, &device, &options, err);
     if (st) return st;
     int *first_of = mt_malloc((size_t)program->nranks * sizeof *first_of);
-    mt_lower_fold(program, first_of);
+    mt_lower_fold(program, NULL, first_of);
     if (last - first < MT_TEXT_RANKS)
         for (int r = first; r <= last; r++) first_of[r] = r;
     for (int r = first; r <= last && !st; r++) {

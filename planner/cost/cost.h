@@ -110,6 +110,11 @@ int mt_cost_link(const struct mt_costs *costs, const int *group, int n);
  */
 void mt_cost_carry_fits(const struct mt_cluster *before, struct mt_cluster *after);
 
+/* What a caller has priced itself, by a hash of all that it depends on but the cluster. Recalled is what was noted with
+ * the same memo; false: nothing, or the costs have no memo. */
+bool mt_cost_recall(const struct mt_costs *costs, uint64_t key, double *s);
+void mt_cost_note(const struct mt_costs *costs, uint64_t key, double s);
+
 struct mt_cost_memo *mt_cost_memo_new(void);
 void mt_cost_memo_free(struct mt_cost_memo *memo);
 

@@ -1,6 +1,7 @@
 /* A hash table with open addressing; the key is a 64-bit hash of the arguments. */
 #include <stdlib.h>
 
+#include "kernels/base/number/hash.h"
 #include "planner/cost/internal.h"
 
 struct mt_cost_memo {
@@ -52,4 +53,21 @@ struct mt_costs mt_cost_memo_borrow(const struct mt_costs *costs) {
 
 void mt_cost_memo_return(const struct mt_costs *costs, struct mt_costs *borrowed) {
     if (!costs->memo) mt_cost_memo_free(borrowed->memo);
+}
+
+static uint64_t noted_key(uint64_t key) {
+    static const uint64_t salt = 0x6e6f746564; /* apart from the keys of costs and groups */
+    return mt_hash64(&key, sizeof key, salt);
+}
+
+bool mt_cost_recall(const struct mt_costs *costs, uint64_t key, double *s) {
+    if (!costs->memo || !costs->memo->capacity) return false;
+    const struct cost_entry *entry = place_of(costs->memo, noted_key(key) ? noted_key(key) : 1);
+    if (entry->key) *s = entry->cost.s;
+    return entry->key != 0;
+}
+
+void mt_cost_note(const struct mt_costs *costs, uint64_t key, double s) {
+    bool known;
+    if (costs->memo) mt_cost_memo_entry(costs->memo, noted_key(key), &known)->cost.s = s;
 }

@@ -6,6 +6,7 @@
  *   shares.c    shares of all labels together, by what operators take on each rank (GLPK)
  *   rows.c      a choice as rows of a plan
  *   bound.c     a lower bound on all programs
+ *   memory.c    how many micro-batches a candidate needs at least
  *   judge.c     a candidate becomes a program, and the program a prediction */
 #ifndef MT_PLANNER_DIVIDE_INTERNAL_H
 #define MT_PLANNER_DIVIDE_INTERNAL_H
@@ -42,6 +43,10 @@ enum mt_status mt_divide_label(const struct mt_dividing *d, struct mt_split *spl
 
 /* Judge with as few micro-batches as fit into memory. A candidate that the builder refuses has the reason in `why`. */
 enum mt_status mt_divide_judge(struct mt_dividing *d, struct mt_divided *c);
+
+/* So many micro-batches of each rank's samples, or more, are needed for what is surely held to fit, by a count that is
+ * much quicker than lowering; more than `most`: no number will do. */
+int64_t mt_divide_least_micro(struct mt_dividing *d, const struct mt_choice *choice, int64_t most);
 
 /* A copy with other shares: of all splits by the LP, from the times of its operators on each rank and its memory. Null:
  * nothing changes. */

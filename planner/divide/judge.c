@@ -1,4 +1,5 @@
 /* Candidates as programs, and their predictions. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/base/text/units.h"
@@ -81,6 +82,8 @@ static bool align_samples(const struct mt_dividing *d, const struct mt_divided *
 
 /* ---- one prediction ---- */
 
+enum { MOST_WORK = 250000 }; /* of a prediction */
+
 static const char *who_lacks(struct mt_dividing *d, const struct mt_prediction *p) {
     const int64_t *limit = d->divide->memory_bytes;
     int64_t worst = 0;
@@ -119,12 +122,28 @@ static void set_algorithms(const struct mt_plan *p, struct mt_program *program) 
         }
 }
 
+/* Operators to be lowered, for each class of ranks. Of few ranks, any number of classes is few. */
+static int64_t work_of(const struct mt_dividing *d, const struct mt_program *program) {
+    if (d->nranks <= MT_COST_SIMULATED) return 0;
+    int *first = mt_calloc((size_t)d->nranks, sizeof *first);
+    int64_t nclasses = 0;
+    mt_lower_fold(program, NULL, first);
+    for (int r = 0; r < d->nranks; r++) nclasses += first[r] == r;
+    free(first);
+    return nclasses * d->divide->graph->nops;
+}
+
 static enum mt_status predict(struct mt_dividing *d, struct mt_divided *c) {
     struct mt_program program;
     struct mt_err why = MT_ERR_INIT;
     enum mt_status st = write_plan(d, c, &why);
     if (st || mt_program_from_plan(d->divide->graph, c->plan, false, &program, &why)) {
         c->why = mt_arena_strdup(d->arena, why.text);
+        return MT_OK;
+    }
+    if (work_of(d, &program) > MOST_WORK) {
+        c->why = "not judged: too many of its ranks run programs of their own";
+        mt_program_release(&program);
         return MT_OK;
     }
     struct mt_decisions *rows = &c->plan->decisions;
@@ -163,6 +182,8 @@ enum mt_status mt_divide_judge(struct mt_dividing *d, struct mt_divided *c) {
     bool exchanges = s->widths || s->positions || s->factors != MT_FACTORS_NEVER;
     bool in_step = exchanges || mt_decisions_in_step(&c->choice.decisions);
     int64_t most = most_samples(d, &c->choice), count = 1;
+    if (!c->judged) count = mt_divide_least_micro(d, &c->choice, most);
+    if (count > most) c->why = "does not fit: state, weights and activations alone are more than the memory";
     for (int i = 0; i < MOST_TRIES && count && count <= most; i++) {
         if (count > 1 && in_step && !align_samples(d, c, count)) break;
         if (i && mt_now_s() > d->divide->end_s) break;

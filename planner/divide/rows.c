@@ -4,11 +4,12 @@
 #include "planner/divide/rows.h"
 
 #include <ctype.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/number/hash.h"
 #include "planner/plan/choice.h"
+#include "planner/plan/patterns.h"
 #include "synth/ops/ops.h"
 
 /* What a row says of an operator or a parameter. */
@@ -28,6 +29,7 @@ struct rows {
     struct mt_arena *arena;
     int count, capacity;
     struct row *items;
+    int *slots, nslots; /* by pattern: row + 1; open addressing */
 };
 
 struct named {
@@ -61,10 +63,22 @@ static const char *pattern_of(struct mt_arena *arena, const char *name, const ch
     return pattern;
 }
 
-static int find_row(const struct rows *rows, const char *pattern) {
-    for (int i = 0; i < rows->count; i++)
-        if (!strcmp(rows->items[i].pattern, pattern)) return i;
-    return -1;
+/* The slot of the row with a pattern, or the free one where it belongs. */
+static int *slot_of(struct rows *rows, const char *pattern) {
+    uint64_t mask = (uint64_t)rows->nslots - 1, at = mt_hash64(pattern, strlen(pattern), 0) & mask;
+    while (rows->slots[at] && strcmp(rows->items[rows->slots[at] - 1].pattern, pattern)) at = (at + 1) & mask;
+    return &rows->slots[at];
+}
+
+static int find_row(struct rows *rows, const char *pattern) {
+    return rows->nslots ? *slot_of(rows, pattern) - 1 : -1;
+}
+
+static void index_rows(struct rows *rows) {
+    rows->nslots = 64;
+    while (rows->nslots < 4 * (rows->count + 1)) rows->nslots *= 2;
+    rows->slots = mt_new(rows->arena, int, rows->nslots);
+    for (int i = 0; i < rows->count; i++) *slot_of(rows, rows->items[i].pattern) = i + 1;
 }
 
 enum { MIXED = -1 };
@@ -75,6 +89,10 @@ static void class_name(struct rows *rows, const char *pattern, const struct spec
     if (i < 0) {
         mt_arena_grow(rows->arena, &rows->items, rows->count, &rows->capacity, sizeof *rows->items);
         rows->items[rows->count++] = (struct row){pattern, *spec, 1};
+        if (2 * (rows->count + 1) > rows->nslots)
+            index_rows(rows);
+        else
+            *slot_of(rows, pattern) = rows->count;
         return;
     }
     struct row *row = &rows->items[i];
@@ -92,20 +110,34 @@ static int by_length(const void *a, const void *b) {
     return nx != ny ? (nx < ny) - (nx > ny) : strcmp(x->pattern, y->pattern);
 }
 
-static int first_match(const struct rows *rows, const char *name, int without) {
-    for (int i = 0; i < rows->count; i++)
-        if (i != without && !fnmatch(rows->items[i].pattern, name, 0)) return i;
-    return -1;
+/* The row that a name gets when those with out[] are taken out and `without` (or -1) as well; -1: none. */
+static int first_match(const struct mt_patterns *patterns, const bool *out, const char *name, int without) {
+    int i = mt_patterns_next(patterns, name, -1);
+    while (i >= 0 && (out[i] || i == without)) i = mt_patterns_next(patterns, name, i);
+    return i;
 }
 
-/* A row is of no use where each of its names gets the same from the rows after it. */
-static bool is_needed(const struct rows *rows, int at, const struct named *names, int nnames) {
-    for (int i = 0; i < nnames; i++) {
-        if (first_match(rows, names[i].name, -1) != at) continue;
-        int other = first_match(rows, names[i].name, at);
-        if (other < 0 || !same_spec(&rows->items[other].spec, &names[i].spec)) return true;
+/* Take out, from the last row but one to the first, those of which each name gets the same from the rows after it. */
+static void drop_needless(struct rows *rows, const struct named *names, int nnames) {
+    struct mt_patterns patterns;
+    int *at = mt_new(rows->arena, int, nnames + 1), kept = 0; /* at: each name's row */
+    bool *out = mt_new(rows->arena, bool, rows->count), *needed = mt_new(rows->arena, bool, rows->count);
+    mt_patterns_open(&patterns, rows->arena, rows->count);
+    for (int i = 0; i < rows->count; i++) mt_patterns_add(&patterns, rows->items[i].pattern);
+    for (int k = 0; k < nnames; k++) at[k] = first_match(&patterns, out, names[k].name, -1);
+    for (int i = rows->count - 2; i >= 0; i--) {
+        for (int k = 0; k < nnames && !needed[i]; k++) {
+            if (at[k] != i) continue;
+            int other = first_match(&patterns, out, names[k].name, i);
+            needed[i] = other < 0 || !same_spec(&rows->items[other].spec, &names[k].spec);
+        }
+        out[i] = !needed[i];
+        for (int k = 0; k < nnames && out[i]; k++)
+            if (at[k] == i) at[k] = first_match(&patterns, out, names[k].name, -1);
     }
-    return false;
+    for (int i = 0; i < rows->count; i++)
+        if (!out[i]) rows->items[kept++] = rows->items[i];
+    rows->count = kept;
 }
 
 /* Names of layers behave alike: the first of each pattern stands for the others, unless they differ. */
@@ -120,6 +152,19 @@ static int representatives(struct rows *patterns, const struct named *names, int
         if (seen.count > before || mixed) first[count++] = names[i];
     }
     return count;
+}
+
+/* The first of those that most names have. */
+static struct spec most_usual(const struct rows *rows) {
+    int *first = mt_new(rows->arena, int, rows->count), *names = mt_new(rows->arena, int, rows->count), n = 0, most = 0;
+    for (int i = 0, k; i < rows->count; i++) {
+        for (k = 0; k < n && !same_spec(&rows->items[first[k]].spec, &rows->items[i].spec);) k++;
+        if (k == n) first[n++] = i;
+        names[k] += rows->items[i].count;
+    }
+    for (int k = 1; k < n; k++)
+        if (names[k] > names[most]) most = k;
+    return rows->items[first[most]].spec;
 }
 
 /* Rows for names: of stems (what stands before a slash), else of patterns, else of names. */
@@ -142,22 +187,12 @@ static void make_rows(const struct named *names, int n, struct rows *rows) {
     }
     if (!rows->count) return;
     qsort(rows->items, (size_t)rows->count, sizeof *rows->items, by_length);
-    int most = 0, all = 0;
-    for (int i = 0; i < rows->count; i++) {
-        int alike = 0;
-        for (int k = 0; k < rows->count; k++)
-            if (same_spec(&rows->items[i].spec, &rows->items[k].spec)) alike += rows->items[k].count;
-        if (alike > most) most = alike, all = i;
-    }
-    struct spec usual = rows->items[all].spec;
+    index_rows(rows);
+    struct spec usual = most_usual(rows);
     class_name(rows, "*", &usual);
     struct named *first = mt_new(arena, struct named, n);
     int nfirst = representatives(&patterns, names, n, first);
-    for (int i = rows->count - 2; i >= 0; i--) {
-        if (is_needed(rows, i, first, nfirst)) continue;
-        memmove(&rows->items[i], &rows->items[i + 1], (size_t)(rows->count - i - 1) * sizeof *rows->items);
-        rows->count--;
-    }
+    drop_needless(rows, first, nfirst);
 }
 
 /* ---- rules ---- */

@@ -1,5 +1,5 @@
 /* Prices. Ranks with equal devices and boxes of equal extents take equally long, as do groups of such ranks; each kind
- * is priced once. */
+ * is priced once. The memo of the costs keeps prices by what the layouts are, so that spaces of one job share them. */
 #include "planner/frontier/price.h"
 
 #include <math.h>
@@ -7,10 +7,18 @@
 #include <string.h>
 
 #include "kernels/base/number/hash.h"
+#include "planner/frontier/exchange.h"
 #include "synth/layout/route.h"
 #include "synth/program/message.h"
 
 static const int64_t bulk_bytes = 32 << 20; /* of a large message */
+
+/* All that prices depend on beside the operator or value: which devices the ranks are, and their nodes. */
+static uint64_t ranks_hash(const struct mt_pricing *pricing, uint64_t seed) {
+    size_t bytes = (size_t)pricing->costs->nranks * sizeof(int);
+    uint64_t hash = mt_hash64(pricing->costs->device, bytes, seed);
+    return pricing->mesh ? mt_hash64(pricing->mesh->node, bytes, hash) : hash;
+}
 
 /* ---- operators ---- */
 
@@ -26,7 +34,7 @@ static bool tensor_of(const struct mt_layouts *layouts, const struct mt_graph *g
     return mt_tensor_count(t) > 0;
 }
 
-double mt_price_op(const struct mt_pricing *pricing, int op, const int *in, const int *out, double *rank_s) {
+static double price_op(const struct mt_pricing *pricing, int op, const int *in, const int *out, double *rank_s) {
     const struct mt_costs *costs = pricing->costs;
     const struct mt_layouts *layouts = pricing->layouts;
     const struct mt_graph *g = pricing->graph;
@@ -64,6 +72,30 @@ double mt_price_op(const struct mt_pricing *pricing, int op, const int *in, cons
         slowest_s = fmax(slowest_s, last_s);
     }
     return slowest_s;
+}
+
+static uint64_t op_key(const struct mt_pricing *pricing, int op, const int *in, const int *out) {
+    const struct mt_graph *g = pricing->graph;
+    const struct mt_op *o = &g->ops[op];
+    struct mt_attr attr = o->attr;
+    attr.tag = 0;
+    uint64_t hash = ranks_hash(pricing, mt_hash64(&attr, sizeof attr, 1 + (uint64_t)o->kind));
+    for (int k = 0; k < o->nin + o->nout; k++) {
+        const struct mt_layout *l = &pricing->layouts->items[k < o->nin ? in[k] : out[k - o->nin]];
+        uint64_t what[] = {l->hash, (uint64_t)g->values[k < o->nin ? o->in[k] : o->out[k - o->nin]].type};
+        hash = mt_hash64(what, sizeof what, hash);
+    }
+    return hash;
+}
+
+double mt_price_op(const struct mt_pricing *pricing, int op, const int *in, const int *out, double *rank_s) {
+    double s;
+    if (rank_s) return price_op(pricing, op, in, out, rank_s);
+    uint64_t key = op_key(pricing, op, in, out);
+    if (mt_cost_recall(pricing->costs, key, &s)) return s;
+    s = price_op(pricing, op, in, out, NULL);
+    mt_cost_note(pricing->costs, key, s);
+    return s;
 }
 
 /* ---- conversions ---- */
@@ -173,22 +205,43 @@ static double price_message(const struct mt_pricing *pricing, int gvalue, int fr
     return price_groups(costs, &program, &instr, bulk, &seconds) ? INFINITY : seconds;
 }
 
+/* An AllToAll among many: how many of them are a large message, by what the new boxes have. */
+static double price_exchange(const struct mt_pricing *pricing, int gvalue, int from, int to, bool bulk) {
+    const struct mt_layout *l = &pricing->layouts->items[to];
+    int64_t bytes = 0;
+    for (int r = 0; r < pricing->costs->nranks && bulk; r++) bytes += mt_box_count(&l->box[r], l->naxes);
+    bytes *= mt_type_size(pricing->graph->values[gvalue].type);
+    return mt_price_exchange(pricing, gvalue, from, to, bytes ? (bulk_bytes + bytes - 1) / bytes : 1);
+}
+
 static double price_hop(const struct mt_pricing *pricing, int gvalue, int from, int to, bool bulk) {
+    bool many = pricing->costs->nranks > MT_COST_SIMULATED;
     int *group = mt_calloc((size_t)pricing->costs->nranks, sizeof *group);
-    enum mt_conversion kind = mt_layout_groups(pricing->layouts, from, to, group);
-    double seconds =
-        kind > MT_CONVERT_SLICE ? price_message(pricing, gvalue, from, to, mt_conversion_coll[kind], group, bulk) : 0;
+    enum mt_conversion kind = mt_layout_groups(pricing->layouts, from, to, many ? NULL : group);
+    double seconds = 0;
+    if (many && kind == MT_CONVERT_ALL_TO_ALL) {
+        seconds = price_exchange(pricing, gvalue, from, to, bulk);
+    } else if (kind > MT_CONVERT_SLICE) {
+        if (many) mt_layout_groups(pricing->layouts, from, to, group);
+        seconds = price_message(pricing, gvalue, from, to, mt_conversion_coll[kind], group, bulk);
+    }
     free(group);
     return seconds;
 }
 
 double mt_price_convert(const struct mt_pricing *pricing, int gvalue, int from, int to, bool bulk) {
-    double seconds = 0;
+    const struct mt_layout *items = pricing->layouts->items;
+    uint64_t what[] = {items[from].hash, items[to].hash, (uint64_t)pricing->graph->values[gvalue].type, bulk};
+    uint64_t key = ranks_hash(pricing, mt_hash64(what, sizeof what, 0));
+    double s = 0;
+    if (mt_cost_recall(pricing->costs, key, &s)) return s;
+    s = 0;
     for (int next; from != to; from = next) {
         next = pricing->mesh ? mt_layout_route(pricing->layouts, pricing->mesh, from, to) : to;
-        seconds += price_hop(pricing, gvalue, from, next, bulk);
+        s += price_hop(pricing, gvalue, from, next, bulk);
     }
-    return seconds;
+    mt_cost_note(pricing->costs, key, s);
+    return s;
 }
 
 double mt_price_broadcast(const struct mt_pricing *pricing, int gvalue, int layout, bool bulk) {

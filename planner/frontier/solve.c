@@ -7,8 +7,9 @@
 #include "kernels/base/number/hash.h"
 #include "planner/frontier/internal.h"
 
-enum { NARROW = 200 }; /* states of the first search */
-enum { PERIODS = 4 };  /* layers after which frontiers may repeat */
+enum { NARROW = 200 };            /* states of the first search */
+enum { MOST_LOOKED_AT = 400000 }; /* of the second one, roughly: with many groups it is narrower, too */
+enum { PERIODS = 4 };             /* layers after which frontiers may repeat */
 
 struct origin { /* how a state came about */
     int parent, alternative;
@@ -51,6 +52,7 @@ struct solver {
     double **regret; /* [nvalues][extra (nlayouts + 1) + made + 1]: of values like this (regret_of); NAN: not known */
     double limit;    /* of the cost of a whole choice */
     int most;        /* states; 0: any number */
+    int64_t give_up; /* states looked at, from which on a search ends without a choice; 0: never */
     bool cut;
     int64_t nstates;
     struct served *served;
@@ -414,7 +416,7 @@ static bool search(struct solver *s, int *choice) {
     states_begin(&now, 0);
     states_grow(&now);
     keep(&now, key, 0, (struct origin){-1, -1});
-    for (int g = 0; g < p->ngroups && now.count;) {
+    for (int g = 0; g < p->ngroups && now.count && !(s->give_up && s->nstates > s->give_up);) {
         struct step *step = &s->steps[g];
         states_begin(&next, step->nafter);
         states_grow(&next);
@@ -428,7 +430,7 @@ static bool search(struct solver *s, int *choice) {
         g++;
         if (g > p->first && g < end && (g - p->first) % p->layer == 0) g = after_layer(s, g, &now, last);
     }
-    bool found = now.count > 0;
+    bool found = now.count > 0 && !(s->give_up && s->nstates > s->give_up);
     for (int g = p->ngroups - 1, state = 0; g >= 0 && found; g--) {
         choice[g] = s->steps[g].origin[state].alternative;
         state = s->steps[g].origin[state].parent;
@@ -450,8 +452,11 @@ bool mt_frontier_solve(const struct mt_frontier *problem, struct mt_arena *arena
         solution->exact = true;
     } else {
         s.limit = solution->cost_s * (1 + 1e-12);
+        double wider = (double)MOST_LOOKED_AT / (double)s.nstates;
         s.most = problem->most_states;
-        bool found = search(&s, wide);
+        if (s.most && s.most > wider * NARROW) s.most = wider > 1 ? (int)(wider * NARROW) : NARROW;
+        if (s.most) s.give_up = s.nstates + 2 * MOST_LOOKED_AT;
+        bool found = s.most != NARROW && search(&s, wide);
         solution->exact = !s.cut;
         double cost = found ? mt_frontier_cost(problem, wide) : INFINITY;
         if (cost < solution->cost_s) solution->choice = wide, solution->cost_s = cost;

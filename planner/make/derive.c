@@ -60,7 +60,7 @@ static enum mt_status predict_memory(struct mt_plan *p, const struct mt_program 
     if (st) return st;
     options.sketch = true;
     int *same = mt_calloc((size_t)program->nranks, sizeof *same);
-    mt_lower_fold(program, same);
+    mt_lower_fold(program, NULL, same);
     memset(p->memory, 0, (size_t)p->nranks * sizeof *p->memory);
     for (int i = 0; i < program->nranks && !st; i++) {
         struct mt_plan_memory *memory = &p->memory[p->order[i]];

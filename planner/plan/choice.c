@@ -4,10 +4,11 @@
  * first storage row; their casts, norms and updates follow. Sums of gradients stay partial, so that they are reduced
  * once. */
 #include "planner/plan/choice.h"
-#include "synth/ops/ops.h"
 
-#include <fnmatch.h>
 #include <string.h>
+
+#include "planner/plan/patterns.h"
+#include "synth/ops/ops.h"
 
 /* What a row, or a parameter's storage, divides: of an operator's indices, or of a parameter's axes. */
 struct placing {
@@ -39,9 +40,10 @@ struct enumeration {
     struct mt_arena *arena;
     struct mt_err *err;
     struct row *rules, *storage;
-    struct parameter *parameters; /* [values]: of those that are parameters */
-    int *param_of;                /* [values]: the parameter whose gradient it is, or -1 */
-    int *host_of;                 /* [nnodes]: the plan's number of each host */
+    struct mt_patterns rule_patterns, storage_patterns; /* of the rows */
+    struct parameter *parameters;                       /* [values]: of those that are parameters */
+    int *param_of;                                      /* [values]: the parameter whose gradient it is, or -1 */
+    int *host_of;                                       /* [nnodes]: the plan's number of each host */
 };
 
 /* ---- the mesh, and splits over it ---- */
@@ -159,6 +161,10 @@ static enum mt_status read_rows(struct enumeration *e) {
     enum mt_status st = MT_OK;
     e->rules = mt_new(e->arena, struct row, d->nrules);
     e->storage = mt_new(e->arena, struct row, d->nstorage);
+    mt_patterns_open(&e->rule_patterns, e->arena, d->nrules);
+    mt_patterns_open(&e->storage_patterns, e->arena, d->nstorage);
+    for (int r = 0; r < d->nrules; r++) mt_patterns_add(&e->rule_patterns, d->rules[r].pattern);
+    for (int r = 0; r < d->nstorage; r++) mt_patterns_add(&e->storage_patterns, d->storage[r].pattern);
     for (int r = 0; r < d->nrules && !st; r++) {
         const struct mt_rule_row *row = &d->rules[r];
         e->rules[r] = (struct row){.list = "rules", .pattern = row->pattern, .number = r, .levels = &row->levels};
@@ -257,13 +263,12 @@ static struct mt_rule rule_of(const struct enumeration *e, const struct placing 
 
 /* The rule that an operator on samples gets from the first row that applies; without one it is replicated. */
 static enum mt_status sample_rule(struct enumeration *e, const struct mt_op *op, struct mt_rule *rule) {
-    const struct mt_decisions *d = &e->choice->decisions;
     struct target target = {op->name, op->index_label, op->nindices, op};
     *rule = (struct mt_rule){.kind = MT_RULE_REPLICATE};
-    for (int r = 0; r < d->nrules; r++) {
+    for (int r = mt_patterns_next(&e->rule_patterns, op->name, -1); r >= 0;
+         r = mt_patterns_next(&e->rule_patterns, op->name, r)) {
         struct placing placing;
         bool applies;
-        if (fnmatch(d->rules[r].pattern, op->name, 0)) continue;
         e->rules[r].matches = true;
         enum mt_status st = apply(e, &e->rules[r], &target, &placing, &applies);
         if (st) return st;
@@ -308,7 +313,7 @@ static enum mt_status refuse_label(struct enumeration *e, const struct row *row,
 static enum mt_status store_parameter(struct enumeration *e, int v) {
     const struct mt_value *value = &e->graph->values[v];
     struct parameter *p = &e->parameters[v];
-    int number = mt_plan_storage_row(e->plan, value->name);
+    int number = mt_patterns_next(&e->storage_patterns, value->name, -1);
     enum mt_status st = place_by_default(e, v, &p->storage);
     if (st || number < 0) return st;
     struct row *row = &e->storage[number];

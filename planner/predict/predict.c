@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/number/hash.h"
 #include "synth/lower/internal.h"
 #include "planner/predict/communicators.h"
 #include "planner/predict/simulate.h"
@@ -51,6 +52,19 @@ static bool same_device(const struct mt_costs *costs, int a, int b) {
     const struct mt_cluster_device *y = &costs->cluster->devices[costs->device[b]];
     return x->class == y->class && x->speed == y->speed && x->speed_error == y->speed_error &&
            x->emulated == y->emulated;
+}
+
+/* What collectives of groups cost depends on. Rows of pairs and fits are of single devices. */
+static void tag_ranks(const struct mt_costs *costs, uint64_t *tag) {
+    const struct mt_cluster *cluster = costs->cluster;
+    for (int r = 0; r < costs->nranks; r++) {
+        const struct mt_cluster_device *d = &cluster->devices[costs->device[r]];
+        const struct mt_cluster_node *node = &cluster->nodes[d->node];
+        int alone = cluster->npairs || cluster->ngroups ? costs->device[r] + 1 : 0,
+            what[] = {d->class, node->inside, alone};
+        double figures[] = {d->speed, d->speed_error, d->emulated, node->egress_Bps, node->ingress_Bps};
+        tag[r] = mt_hash64(figures, sizeof figures, mt_hash64(what, sizeof what, 0));
+    }
 }
 
 /* ---- costs ---- */
@@ -246,7 +260,10 @@ static enum mt_status make_actors(struct predictor *p) {
     int n = p->program->nranks, *like = mt_calloc((size_t)n, sizeof *like), *next = mt_calloc((size_t)n, sizeof *next);
     int *first = mt_calloc((size_t)n, sizeof *first); /* of a class of like programs, the first actor + 1 */
     enum mt_status st = MT_OK;
-    mt_lower_fold(p->program, like);
+    uint64_t *tag = mt_calloc((size_t)n, sizeof *tag);
+    tag_ranks(&p->costs, tag);
+    mt_lower_fold(p->program, tag, like);
+    free(tag);
     p->sim.actors = mt_new(&p->sim.arena, struct mt_sim_actor, n);
     p->basis = mt_calloc((size_t)n, sizeof *p->basis);
     for (int r = 0; r < n && !st; r++) {

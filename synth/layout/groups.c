@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "synth/layout/exchange.h"
 #include "synth/layout/number.h"
 #include "synth/layout/study.h"
 
@@ -158,19 +159,34 @@ static int root_of(int *parent, int rank) {
     return rank;
 }
 
+static void join(int *group, int from, int to) {
+    int a = root_of(group, from), b = root_of(group, to);
+    group[a > b ? a : b] = a < b ? a : b;
+}
+
+static void connect_simple(const struct mt_exchange *x, int nranks, int *group) {
+    struct mt_box box;
+    for (int s = 0; s < nranks; s++)
+        for (int r = 0; r < nranks && x->box[s] >= 0; r++)
+            if (root_of(group, s) != root_of(group, r) && mt_exchange_box(x, s, r, &box)) join(group, s, r);
+}
+
 /* Groups are the connected components of the graph of transfers. */
 static void connect(const struct mt_layouts *table, int from, int to, int *group) {
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_transfer *list;
-    int count = mt_layout_transfers(table, from, to, NULL, &arena, &list);
+    struct mt_exchange x;
     for (int r = 0; r < table->nranks; r++) group[r] = r;
-    for (int i = 0; i < count; i++) {
-        if (list[i].from < 0) continue;
-        int a = root_of(group, list[i].from), b = root_of(group, list[i].to);
-        group[a > b ? a : b] = a < b ? a : b;
+    if (mt_exchange_open(table, from, to, NULL, &x)) {
+        connect_simple(&x, table->nranks, group);
+        mt_exchange_close(&x);
+    } else {
+        int count = mt_layout_transfers(table, from, to, NULL, -1, &arena, &list);
+        for (int i = 0; i < count; i++)
+            if (list[i].from >= 0) join(group, list[i].from, list[i].to);
+        mt_arena_release(&arena);
     }
     for (int r = 0; r < table->nranks; r++) group[r] = root_of(group, r);
-    mt_arena_release(&arena);
 }
 
 /* Number the groups from 0 in order of their first ranks, by which they are named. */

@@ -71,9 +71,11 @@ static bool content_equal(const struct mt_layout *a, const struct mt_layout *b, 
 
 /* The slot that holds an equal layout, or the free one where it belongs. */
 static int *find_slot(const struct mt_layouts *table, const struct mt_layout *layout) {
-    uint64_t mask = (uint64_t)table->nslots - 1, at = content_hash(layout, table->nranks) & mask;
-    while (table->slots[at] && !content_equal(&table->items[table->slots[at] - 1], layout, table->nranks))
-        at = (at + 1) & mask;
+    uint64_t mask = (uint64_t)table->nslots - 1, at = layout->hash & mask;
+    for (; table->slots[at]; at = (at + 1) & mask) {
+        const struct mt_layout *other = &table->items[table->slots[at] - 1];
+        if (other->hash == layout->hash && content_equal(other, layout, table->nranks)) break;
+    }
     return &table->slots[at];
 }
 
@@ -93,6 +95,7 @@ int mt_layout_intern(struct mt_layouts *table, const struct mt_layout *layout) {
     own.part = mt_arena_memdup(&arena, layout->part, (size_t)n * sizeof *own.part);
     mt_cover_canonical(&own, n, &arena);
     assert(own.nparts == 1 || own.reduce != MT_REDUCE_NONE);
+    own.hash = content_hash(&own, n);
     grow_slots(table);
     int *slot = find_slot(table, &own);
     if (!*slot) {

@@ -61,6 +61,7 @@ struct mt_layout {
     int *part;          /* [nranks], 0..nparts-1, numbered in order of first rank */
     int *cover;         /* [nparts], 0..ncovers-1, numbered in order of first part */
     int *cover_parts;   /* [ncovers]: how many parts each has; 1: complete */
+    uint64_t hash;      /* of all that is above; of layouts in a table */
 };
 
 /* Whether some ranks hold parts of the value only. */
@@ -183,15 +184,16 @@ extern const enum mt_coll_kind mt_conversion_coll[MT_NCONVERSIONS];
 enum mt_conversion mt_layout_groups(const struct mt_layouts *table, int from, int to, int *group);
 
 /* The transfers of an ALL_TO_ALL between two layouts, in order of receiver; of those that share elements, in order of
- * part and sender, but the receiver itself comes first among a part's senders. `group` null: all ranks together. The
- * list is in `arena`; returns its length, or -1 if a rank's group lacks something of its new box. */
+ * part and sender, but the receiver itself comes first among a part's senders. `group` null: all ranks together. `only`:
+ * the receivers of one group, by its number; -1: all. The list is in `arena`; returns its length, or -1 if a rank's group
+ * lacks something of its new box. */
 struct mt_transfer {
     int from, to, part; /* ranks, and the old part; from -1: no part goes there, the elements are zero (or -inf) */
     bool adds;          /* reduced with an earlier part of the same elements */
     struct mt_box box;
 };
-int mt_layout_transfers(const struct mt_layouts *table, int from, int to, const int *group, struct mt_arena *arena,
-                        struct mt_transfer **list);
+int mt_layout_transfers(const struct mt_layouts *table, int from, int to, const int *group, int only,
+                        struct mt_arena *arena, struct mt_transfer **list);
 
 /* to_part[from's nparts]: the part of the new cover `cover` that each old part goes to in an ALL_TO_ALL, if its
  * elements do: that of the first rank with the old part and in the new cover, or the cover's first part if there is

@@ -125,7 +125,7 @@ static bool take_all(struct transfers *t, int receiver) {
     return all && !left.count;
 }
 
-int mt_layout_transfers(const struct mt_layouts *table, int from_id, int to_id, const int *group,
+int mt_layout_transfers(const struct mt_layouts *table, int from_id, int to_id, const int *group, int only,
                         struct mt_arena *arena, struct mt_transfer **list) {
     struct transfers t = {.from = &table->items[from_id],
                           .to = &table->items[to_id],
@@ -137,7 +137,7 @@ int mt_layout_transfers(const struct mt_layouts *table, int from_id, int to_id, 
     t.to_part = mt_new(&t.scratch, int *, t.to->ncovers);
     bool all = true;
     for (int r = 0; r < t.nranks; r++)
-        if (mt_box_count(&t.to->box[r], t.to->naxes)) all = take_all(&t, r) && all;
+        if ((only < 0 || group[r] == only) && mt_box_count(&t.to->box[r], t.to->naxes)) all = take_all(&t, r) && all;
     mt_arena_release(&t.scratch);
     *list = t.items;
     return all ? t.count : -1;

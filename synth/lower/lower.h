@@ -180,10 +180,13 @@ enum mt_status mt_lower(const struct mt_program *program, int rank, const struct
                         struct mt_lowered **lowered, struct mt_err *err);
 void mt_lowered_free(struct mt_lowered *lowered);
 
-/* Classes of ranks whose lowered programs take the same memory: first[r] is the first rank of r's class. Ranks of a
- * class have boxes of the same extents, run BODY as often, communicate in the same groups, and take part in no AllToAll
- * (which gives each rank its own pieces). Ranks of different classes may take the same memory nevertheless. */
-void mt_lower_fold(const struct mt_program *program, int *first);
+/* Classes of ranks whose lowered programs are alike, and take the same memory: first[r] is the first rank of r's class.
+ * Ranks of a class have boxes of the same extents, run BODY as often, and communicate in the same groups, or in groups
+ * whose members are of the same classes in the same order; of an AllToAll, boxes of the one group are those of the
+ * other, moved. tag[nranks]: groups are told apart by tags of their members as well (what their messages cost); null: no
+ * tags. First ranks of classes that share a group share it with each other. Ranks of different classes may be alike
+ * nevertheless. */
+void mt_lower_fold(const struct mt_program *program, const uint64_t *tag, int *first);
 
 void mt_lowered_print(const struct mt_lowered *lowered, FILE *file);
 

@@ -76,6 +76,42 @@ static bool is_direct(const struct cutting *c, const struct mt_instr *one, const
     return one->coll == MT_REDUCE_SCATTER ? c->takes && c->takes[operand] && m->pack.is_tensor : m->unpack.is_tensor;
 }
 
+/* The ranks of the group that one is in; returns their number. */
+static int list_group(const struct cutting *c, const struct mt_instr *one, int rank, int *members) {
+    int n = 0;
+    for (int r = rank; r < c->program->nranks; r++)
+        if (one->group[r] == one->group[rank]) members[n++] = r;
+    return n;
+}
+
+static bool is_moved(const struct mt_box *a, const struct mt_box *a0, const struct mt_box *b, const struct mt_box *b0,
+                     int naxes) {
+    for (int x = 0; x < naxes; x++)
+        if (a->lo[x] - a0->lo[x] != b->lo[x] - b0->lo[x] || a->hi[x] - a->lo[x] != b->hi[x] - b->lo[x]) return false;
+    return true;
+}
+
+/* Whether the boxes of two groups of `n` ranks, the first with old boxes, differ in their place alone, and their parts
+ * in their numbers: then their messages are alike. */
+static bool are_alike(const struct mt_program *p, const struct mt_instr *one, const int *a, const int *b, int n) {
+    for (int v = 0; v < one->nin; v++) {
+        const struct mt_layout *from = &p->layouts.items[p->values[one->in[v]].layout];
+        const struct mt_layout *to = &p->layouts.items[p->values[one->out[v]].layout];
+        const struct mt_box *a0 = &from->box[a[0]], *b0 = &from->box[b[0]];
+        for (int k = 0; k < n; k++) {
+            bool alike = is_moved(&from->box[a[k]], a0, &from->box[b[k]], b0, from->naxes) &&
+                         is_moved(&to->box[a[k]], a0, &to->box[b[k]], b0, to->naxes);
+            int part = from->part[a[k]] - from->part[a[0]], cover = from->cover[from->part[a[k]]];
+            alike &= part == from->part[b[k]] - from->part[b[0]] && mt_layout_is_complete(to, a[k]) &&
+                     mt_layout_is_complete(to, b[k]);
+            alike &=
+                cover - from->cover[from->part[a[0]]] == from->cover[from->part[b[k]]] - from->cover[from->part[b[0]]];
+            if (!alike) return false;
+        }
+    }
+    return true;
+}
+
 /* Fill `needed` with what every rank stages for a part of one operand; *most gets the largest. */
 static enum mt_status measure(struct cutting *c, const struct mt_message_chunk *chunk, int64_t *most) {
     const struct mt_instr one = mt_message_chunk_instr(c->instr, chunk);
@@ -83,6 +119,7 @@ static enum mt_status measure(struct cutting *c, const struct mt_message_chunk *
     int nranks = c->program->nranks;
     struct mt_arena arena = MT_ARENA_INIT;
     bool *seen = mt_new(&arena, bool, nranks);
+    int *members = mt_new(&arena, int, nranks), *last = mt_new(&arena, int, nranks), nlast = 0;
     enum mt_status st = MT_OK;
     *most = 0;
     c->direct = true;
@@ -91,6 +128,13 @@ static enum mt_status measure(struct cutting *c, const struct mt_message_chunk *
         struct mt_message m;
         if (seen[one.group[first]]) continue;
         seen[one.group[first]] = true;
+        int nmembers = list_group(c, &one, first, members);
+        if (nmembers == nlast && are_alike(c->program, &one, last, members, nlast)) {
+            for (int k = 0; k < nlast; k++) c->needed[members[k]] = c->needed[last[k]];
+            continue;
+        }
+        memcpy(last, members, (size_t)nmembers * sizeof *last);
+        nlast = nmembers;
         if ((st = mt_message_make(c->program, &one, first, &form, &arena, &m, c->err))) break;
         bool exchanges = one.coll == MT_ALL_TO_ALL;
         c->direct &= is_direct(c, &one, &m, chunk->first);

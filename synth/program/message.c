@@ -1,4 +1,4 @@
-/* The contents of messages, from boxes.
+/* The contents of messages, from boxes. (Longer than other files: five collectives that share their makers.)
  *
  *   AllReduce      the group's common box of each value, one after another; any division into blocks is correct
  *   ReduceScatter  block r: the new boxes of the group's r-th rank
@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "synth/layout/exchange.h"
 #include "synth/layout/region.h"
 #include "synth/program/cut.h"
 
@@ -225,37 +226,6 @@ struct moves {
     int count, capacity;
 };
 
-/* Append value v's transfers within the group to moves[receiver]. */
-static enum mt_status list_moves(struct maker *m, int v, const int *places, struct moves *moves) {
-    const struct mt_program *p = m->program;
-    const struct mt_layout *old = layout_in(m, v), *new = layout_out(m, v);
-    struct mt_message *g = m->message;
-    struct mt_transfer *list;
-    int count = mt_layout_transfers(&p->layouts, p->values[m->instr->in[v]].layout, p->values[m->instr->out[v]].layout,
-                                    m->instr->group, &m->scratch, &list);
-    if (count < 0) return fail(m, v, "no rank of the group holds a part of a new box");
-    for (int i = 0; i < count; i++) {
-        int to = places[list[i].to];
-        if (to < 0) continue;
-        if (list[i].from < 0) { /* no part goes there */
-            struct mt_message_piece none = {
-                .operand = v, .buffer = 1, .at = -1, .reduce = new->reduce, .box = cut(m, &list[i].box, new->naxes)};
-            if (to == g->problem.me) add_piece(m, false, none, new->naxes);
-            continue;
-        }
-        struct moves *mine = &moves[to];
-        mt_arena_grow(&m->scratch, &mine->items, mine->count, &mine->capacity, sizeof *mine->items);
-        mine->items[mine->count++] = (struct move){.value = v,
-                                                   .from = places[list[i].from],
-                                                   .to = to,
-                                                   .part = list[i].part,
-                                                   .cover = old->cover[list[i].part],
-                                                   .reduce = list[i].adds ? old->reduce : MT_REDUCE_NONE,
-                                                   .box = list[i].box};
-    }
-    return MT_OK;
-}
-
 static int by_cover_and_part(const void *left, const void *right) {
     const struct move *a = *(const struct move *const *)left, *b = *(const struct move *const *)right;
     int order = a->cover != b->cover ? a->cover - b->cover : a->part - b->part;
@@ -313,6 +283,74 @@ static void cut_moves(struct maker *m, struct moves *moves, int naxes) {
         for (end = begin; end < whole.count && sorted[end]->cover == sorted[begin]->cover;) end++;
         cut_cover(m, moves, sorted + begin, end - begin, naxes);
     }
+}
+
+/* Members of the group in order of their old parts. */
+static int *order_by_part(struct maker *m, const struct mt_layout *old) {
+    const struct mt_message *g = m->message;
+    int *begin = mt_new(&m->scratch, int, old->nparts + 1), *order = mt_new(&m->scratch, int, g->problem.n);
+    for (int i = 0; i < g->problem.n; i++) begin[old->part[g->group[i]] + 1]++;
+    for (int p = 0; p < old->nparts; p++) begin[p + 1] += begin[p];
+    for (int i = 0; i < g->problem.n; i++) order[begin[old->part[g->group[i]]]++] = i;
+    return order;
+}
+
+/* The transfers of a simple exchange, by old part. */
+static void list_simple(struct maker *m, int v, const struct mt_exchange *x, struct moves *moves) {
+    struct mt_message *g = m->message;
+    int n = g->problem.n, naxes = x->from->naxes, *order = order_by_part(m, x->from);
+    bool *adds = mt_new(&m->scratch, bool, x->from->nparts), *begun = mt_new(&m->scratch, bool, x->from->ncovers);
+    for (int p = 0; p < x->from->nparts; p++) adds[p] = begun[x->from->cover[p]], begun[x->from->cover[p]] = true;
+    for (int c = 0; c < n; c++)
+        for (int i = 0; i < n; i++) {
+            int s = order[i], part = x->from->part[g->group[s]];
+            struct move move = {.value = v, .from = s, .to = c, .part = part, .cover = x->from->cover[part]};
+            if (adds[part]) move.reduce = x->from->reduce;
+            if (!mt_exchange_box(x, g->group[s], g->group[c], &move.box)) continue;
+            move.box = cut(m, &move.box, naxes);
+            if (!mt_box_count(&move.box, naxes)) continue;
+            mt_arena_grow(&m->scratch, &moves[c].items, moves[c].count, &moves[c].capacity, sizeof move);
+            moves[c].items[moves[c].count++] = move;
+        }
+}
+
+/* Append value v's transfers within the group to moves[receiver], in parts as the collective is. */
+static enum mt_status list_moves(struct maker *m, int v, const int *places, struct moves *moves) {
+    const struct mt_program *p = m->program;
+    const struct mt_layout *old = layout_in(m, v), *new = layout_out(m, v);
+    struct mt_message *g = m->message;
+    struct mt_transfer *list;
+    struct mt_exchange x;
+    if (mt_exchange_open(&p->layouts, p->values[m->instr->in[v]].layout, p->values[m->instr->out[v]].layout,
+                         m->instr->group, &x)) {
+        list_simple(m, v, &x, moves);
+        mt_exchange_close(&x);
+        return MT_OK;
+    }
+    int count = mt_layout_transfers(&p->layouts, p->values[m->instr->in[v]].layout, p->values[m->instr->out[v]].layout,
+                                    m->instr->group, m->instr->group[m->rank], &m->scratch, &list);
+    if (count < 0) return fail(m, v, "no rank of the group holds a part of a new box");
+    for (int i = 0; i < count; i++) {
+        int to = places[list[i].to];
+        if (to < 0) continue;
+        if (list[i].from < 0) { /* no part goes there */
+            struct mt_message_piece none = {
+                .operand = v, .buffer = 1, .at = -1, .reduce = new->reduce, .box = cut(m, &list[i].box, new->naxes)};
+            if (to == g->problem.me) add_piece(m, false, none, new->naxes);
+            continue;
+        }
+        struct moves *mine = &moves[to];
+        mt_arena_grow(&m->scratch, &mine->items, mine->count, &mine->capacity, sizeof *mine->items);
+        mine->items[mine->count++] = (struct move){.value = v,
+                                                   .from = places[list[i].from],
+                                                   .to = to,
+                                                   .part = list[i].part,
+                                                   .cover = old->cover[list[i].part],
+                                                   .reduce = list[i].adds ? old->reduce : MT_REDUCE_NONE,
+                                                   .box = list[i].box};
+    }
+    for (int c = 0; c < g->problem.n && m->form.parts > 1; c++) cut_moves(m, &moves[c], old->naxes);
+    return MT_OK;
 }
 
 /* What a member sends to another. */
@@ -381,7 +419,6 @@ static enum mt_status make_all_to_all(struct maker *m) {
     for (int v = 0; v < m->instr->nin; v++) {
         enum mt_status st = list_moves(m, v, places, moves);
         if (st) return st;
-        for (int c = 0; c < n && m->form.parts > 1; c++) cut_moves(m, &moves[c], layout_in(m, v)->naxes);
     }
     count_moves(m, moves, counts);
     g->problem.counts = counts;
@@ -482,7 +519,7 @@ static void add_exchanged(const struct mt_program *p, const struct mt_instr *ins
         for (int r = 0; r < p->nranks; r++) elements[instr->group[r]] += mt_box_count(&to->box[r], to->naxes);
         return;
     }
-    int count = mt_layout_transfers(&p->layouts, in, out, instr->group, scratch, &list);
+    int count = mt_layout_transfers(&p->layouts, in, out, instr->group, -1, scratch, &list);
     for (int i = 0; i < count; i++)
         if (list[i].from >= 0) elements[instr->group[list[i].to]] += mt_box_count(&list[i].box, to->naxes);
 }

@@ -150,7 +150,7 @@ static void test_memory(void) {
     CHECK_OK(mt_device_open("cpu", &device, &err), err);
     struct mt_lower_options options = mt_planned_lower_options(device);
     int pairs = 0, like[8];
-    mt_lower_fold(&planned.program, like);
+    mt_lower_fold(&planned.program, NULL, like);
     for (int r = 0; r < plan->nranks; r++) {
         struct mt_lowered *lowered;
         CHECK_OK(mt_lower(&planned.program, r, &options, &lowered, &err), err);

@@ -1,4 +1,5 @@
 /* Layouts: interning, coverage against counting every element, text, conversions and their pieces. */
+#include "synth/layout/exchange.h"
 #include "synth/layout/layout.h"
 #include "tests/check.h"
 #include "tests/synth/layout/random_layout.h"
@@ -321,10 +322,27 @@ static int giver_of(const struct mt_layout *from, int nranks, int r, int p, int6
     return -1;
 }
 
+/* The simple AllToAll's pairs exchange what the list says. Returns whether it is one. */
+static bool compare_simple(const struct mt_layouts *t, int from, int to, const struct mt_transfer *list, int count) {
+    struct mt_exchange x;
+    if (!mt_exchange_open(t, from, to, NULL, &x)) return false;
+    for (int s = 0; s < t->nranks; s++)
+        for (int r = 0; r < t->nranks; r++)
+            for (int64_t e = 0; e < count_of(x.to); e++) {
+                struct mt_box box;
+                bool listed = false;
+                for (int i = 0; i < count; i++)
+                    listed |= list[i].from == s && list[i].to == r && holds(x.to, &list[i].box, e);
+                CHECK_EQ(mt_exchange_box(&x, s, r, &box) && holds(x.to, &box, e), listed);
+            }
+    mt_exchange_close(&x);
+    return true;
+}
+
 /* Transfers of random conversions: each new element is delivered once for each part of its old cover that goes to its
  * part, by the right rank; or once as nothing. */
 static void test_transfers(struct dice *dice) {
-    int several = 0, nothing = 0;
+    int several = 0, nothing = 0, simple = 0, sums = 0;
     for (int round = 0; round < 3000; round++) {
         struct mt_layouts t;
         struct mt_arena arena = MT_ARENA_INIT;
@@ -335,8 +353,10 @@ static void test_transfers(struct dice *dice) {
             to_id = random_layout(dice, &t, naxes, extent, MT_SUM);
         const struct mt_layout *from = &t.items[from_id], *to = &t.items[to_id];
         struct mt_transfer *list;
-        int count = mt_layout_transfers(&t, from_id, to_id, NULL, &arena, &list);
+        int count = mt_layout_transfers(&t, from_id, to_id, NULL, -1, &arena, &list);
         CHECK(count >= 0, "valid layouts lack nothing");
+        bool is_simple = compare_simple(&t, from_id, to_id, list, count);
+        simple += is_simple && from_id != to_id, sums += is_simple && mt_layout_is_partial(from);
         several += from->ncovers > 1 && to->ncovers > 1;
         for (int r = 0; r < n; r++)
             for (int64_t e = 0; e < count_of(to); e++) {
@@ -366,6 +386,7 @@ static void test_transfers(struct dice *dice) {
         mt_layouts_release(&t);
     }
     CHECK(several > 100 && nothing > 300, "%d between several covers, %d nothings", several, nothing);
+    CHECK(simple > 100 && sums > 30, "%d simple ones, %d of partial values", simple, sums);
 }
 
 int main(void) {
