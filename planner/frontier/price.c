@@ -8,7 +8,7 @@
 
 #include "kernels/base/number/hash.h"
 #include "planner/frontier/exchange.h"
-#include "synth/layout/route.h"
+#include "synth/layout/convert/route.h"
 #include "synth/program/message.h"
 
 static const int64_t bulk_bytes = 32 << 20; /* of a large message */

@@ -8,7 +8,7 @@
 struct mt_pricing {
     const struct mt_costs *costs;
     const struct mt_graph *graph;
-    struct mt_layouts *layouts; /* those between two others are added (route.h) */
+    struct mt_layouts *layouts; /* those between two others are added (convert/route.h) */
     const struct mt_mesh *mesh; /* or null: all ranks are on one node */
 };
 

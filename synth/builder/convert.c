@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "synth/builder/internal.h"
-#include "synth/layout/route.h"
+#include "synth/layout/convert/route.h"
 #include "synth/program/message.h"
 
 bool mt_builder_has_batch(const struct mt_graph *g, int value) {

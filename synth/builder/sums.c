@@ -7,7 +7,7 @@
  * its accumulator when the next bucket has been sent, so that computation does not wait for its message; and gradients
  * of one parameter are joined first, so that there is one message. */
 #include "synth/builder/internal.h"
-#include "synth/layout/route.h"
+#include "synth/layout/convert/route.h"
 #include "synth/ops/ops.h"
 
 static bool reduces_each(const struct mt_builder *b) {

@@ -12,7 +12,7 @@
 
 #include "kernels/base/arena.h"
 #include "kernels/base/number/hash.h"
-#include "synth/layout/exchange.h"
+#include "synth/layout/convert/exchange.h"
 
 struct exchanged { /* a collective, of those with equal groups and, if it is an AllToAll, layouts */
     const struct mt_instr *instr;

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "synth/layout/exchange.h"
+#include "synth/layout/convert/exchange.h"
 #include "synth/layout/region.h"
 #include "synth/program/cut.h"
 

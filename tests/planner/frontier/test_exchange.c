@@ -5,7 +5,7 @@
 #include "kernels/base/number/rng.h"
 #include "planner/balance/split.h"
 #include "synth/graph/graph.h"
-#include "synth/layout/exchange.h"
+#include "synth/layout/convert/exchange.h"
 #include "tests/planner/small_cluster.h"
 
 enum { ROWS = 4096, COLUMNS = 6000, SEED = 20261123 };

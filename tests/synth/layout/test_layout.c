@@ -1,5 +1,5 @@
 /* Layouts: interning, coverage against counting every element, text, conversions and their pieces. */
-#include "synth/layout/exchange.h"
+#include "synth/layout/convert/exchange.h"
 #include "synth/layout/layout.h"
 #include "tests/check.h"
 #include "tests/synth/layout/random_layout.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "synth/layout/exchange.h"
+#include "synth/layout/convert/exchange.h"
 #include "synth/layout/number.h"
 #include "synth/layout/study.h"
 

@@ -1,5 +1,5 @@
 /* Transfers of the simple ALL_TO_ALL, pair by pair. */
-#include "synth/layout/exchange.h"
+#include "synth/layout/convert/exchange.h"
 
 #include <stdlib.h>
 

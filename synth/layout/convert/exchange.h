@@ -9,8 +9,8 @@
  *     }
  *
  * Opening takes O(nranks). */
-#ifndef MT_SYNTH_LAYOUT_EXCHANGE_H
-#define MT_SYNTH_LAYOUT_EXCHANGE_H
+#ifndef MT_SYNTH_LAYOUT_CONVERT_EXCHANGE_H
+#define MT_SYNTH_LAYOUT_CONVERT_EXCHANGE_H
 
 #include "synth/layout/layout.h"
 

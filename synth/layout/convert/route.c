@@ -6,7 +6,7 @@
  *   reduce over nodes    the boxes that are held, reduced; then they are gathered
  *
  * A route is taken if fewer bytes cross nodes, or as many and fewer bytes are received in all. */
-#include "synth/layout/route.h"
+#include "synth/layout/convert/route.h"
 
 #include <stdlib.h>
 #include <string.h>

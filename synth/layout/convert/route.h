@@ -1,6 +1,6 @@
 /* Layouts between two others: conversions over a mesh that take several collectives. */
-#ifndef MT_SYNTH_LAYOUT_ROUTE_H
-#define MT_SYNTH_LAYOUT_ROUTE_H
+#ifndef MT_SYNTH_LAYOUT_CONVERT_ROUTE_H
+#define MT_SYNTH_LAYOUT_CONVERT_ROUTE_H
 
 #include "synth/layout/layout.h"
 #include "synth/layout/mesh.h"
