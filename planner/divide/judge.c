@@ -82,7 +82,7 @@ static bool align_samples(const struct mt_dividing *d, const struct mt_divided *
 
 /* ---- one prediction ---- */
 
-enum { MOST_WORK = 250000 }; /* of a prediction */
+enum { MOST_WORK = 100000 }; /* of a prediction: some seconds where layouts are ragged */
 
 static const char *who_lacks(struct mt_dividing *d, const struct mt_prediction *p) {
     const int64_t *limit = d->divide->memory_bytes;
@@ -122,9 +122,8 @@ static void set_algorithms(const struct mt_plan *p, struct mt_program *program) 
         }
 }
 
-/* Operators to be lowered, for each class of ranks. Of few ranks, any number of classes is few. */
+/* Operators to be lowered, for each class of ranks. */
 static int64_t work_of(const struct mt_dividing *d, const struct mt_program *program) {
-    if (d->nranks <= MT_COST_SIMULATED) return 0;
     int *first = mt_calloc((size_t)d->nranks, sizeof *first);
     int64_t nclasses = 0;
     mt_lower_fold(program, NULL, first);

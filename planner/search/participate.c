@@ -231,6 +231,11 @@ static enum mt_status add_nodes(struct participation *p) {
     return st;
 }
 
+/* Whether no program among these ranks is as fast as what was found. */
+static bool is_hopeless(const struct participation *p, const struct search_subset *x, double step_s) {
+    return !p->search->strategy && !p->search->compare && mt_divide_bound(p->search->graph, &x->part.costs) >= step_s;
+}
+
 /* Programs that divide more than samples: among the ranks of the best subset, of the last plan's, of whole nodes and
  * among all; where no subset has a plan, among those of each that was searched. */
 static enum mt_status divide_subsets(struct participation *p) {
@@ -239,6 +244,7 @@ static enum mt_status divide_subsets(struct participation *p) {
     for (int i = 0; i < p->subsets.count && !st; i++) {
         struct search_subset *x = &p->subsets.items[i];
         if (!x->searched || (best && x != best && !x->is_last && !x->is_whole && x->n != p->places.n)) continue;
+        if (best && x != best && is_hopeless(p, x, best->step_s)) continue;
         struct mt_err why = MT_ERR_INIT;
         st = mt_search_divide(&x->part, p->whole.end_s, &x->step_s, &why);
         if (st == MT_EINPUT && !p->search->strategy) st = MT_OK; /* this subset has none */
