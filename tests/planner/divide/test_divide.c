@@ -12,48 +12,7 @@
 #include "profiler/describe/describe.h"
 #include "synth/check/check.h"
 #include "synth/ops/ops.h"
-#include "tests/check.h"
-
-static struct mt_err err = MT_ERR_INIT;
-
-struct problem {
-    struct mt_cluster *cluster;
-    struct mt_job job;
-    struct mt_planning planning;
-    struct mt_plan *plan;
-    struct mt_arena arena;
-    struct mt_divide divide;
-};
-
-static void begin(struct problem *p, const char *cluster, const char *model, int64_t batch, enum mt_type precision) {
-    *p = (struct problem){.cluster = NULL};
-    CHECK_OK(mt_cluster_describe(cluster, NULL, &p->cluster, &err), err);
-    mt_job_default(&p->job);
-    p->job.batch = batch;
-    p->job.precision = precision;
-    p->job.recompute = MT_RECOMPUTE_NONE;
-    CHECK_OK(mt_planning_open(p->cluster, model, &p->job, &p->planning, &err), err);
-    p->plan = mt_planning_plan(&p->planning);
-    int64_t *memory = mt_new(&p->arena, int64_t, p->plan->nranks);
-    for (int r = 0; r < p->plan->nranks; r++) memory[r] = p->cluster->devices[r].memory_bytes;
-    p->divide = (struct mt_divide){.graph = p->planning.planned.graph,
-                                   .costs = &p->planning.costs,
-                                   .options = &p->planning.options,
-                                   .node = mt_plan_nodes(p->plan, &p->arena),
-                                   .memory_bytes = memory,
-                                   .decisions = mt_decisions_unset,
-                                   .plan = p->plan,
-                                   .end_s = INFINITY};
-    p->divide.decisions.bucket_bytes = 25 << 20;
-    p->divide.decisions.start = mt_plan_default_start(p->plan->device);
-}
-
-static void end(struct problem *p) {
-    mt_plan_free(p->plan);
-    mt_planning_close(&p->planning);
-    mt_cluster_free(p->cluster);
-    mt_arena_release(&p->arena);
-}
+#include "tests/planner/divide/problem.h"
 
 /* The step of the best program, of one strategy (by name) or of all (null). Its plan gives the same program, proven. */
 static double best_of(struct problem *p, const char *strategy, struct mt_divide_found *found) {
@@ -123,7 +82,7 @@ static int gathered_by(const struct problem *p, const struct mt_divided *c) {
 static void test_found(const char *cluster, const char *model, int64_t batch, enum mt_label_kind kind, double factor) {
     struct problem p;
     struct mt_divide_found data, zero, all;
-    begin(&p, cluster, model, batch, MT_F32);
+    begin(&p, cluster, model, batch, MT_F32, 0);
     double by_samples = fmin(best_of(&p, "data", &data), best_of(&p, "zero1", &zero)), best = best_of(&p, NULL, &all);
     printf("%-24s %-28s batch %-4lld %.4g of samples alone\n", cluster, model, (long long)batch, best / by_samples);
     CHECK(best <= by_samples * (1 + 1e-9), "%g s, but %g s by samples alone", best, by_samples);
@@ -138,7 +97,7 @@ static void test_found(const char *cluster, const char *model, int64_t batch, en
 static void test_strategies(void) {
     struct problem p;
     struct mt_divide_found found;
-    begin(&p, "h100:2x2 net=100G", "gpt2:layers=3,heads=6,embed=192,context=128,vocab=512", 16, MT_F32);
+    begin(&p, "h100:2x2 net=100G", "gpt2:layers=3,heads=6,embed=192,context=128,vocab=512", 16, MT_F32, 0);
     double best = best_of(&p, NULL, &found);
     mt_divide_release(&found);
     for (int i = 0; i < MT_NSTRATEGIES; i++) {
@@ -166,7 +125,7 @@ static void test_factors(void) {
     for (int64_t batch = 16; batch <= 4096; batch *= 4) {
         struct problem p;
         struct mt_divide_found found;
-        begin(&p, "h100:4x1 net=100G", "mlp:layers=8,hidden=1024", batch, MT_BF16);
+        begin(&p, "h100:4x1 net=100G", "mlp:layers=8,hidden=1024", batch, MT_BF16, 0);
         double other = INFINITY, with_factors = best_of(&p, "factors", &found);
         mt_divide_release(&found);
         for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -192,7 +151,7 @@ static void test_factors(void) {
 static void test_factors_of_classes(void) {
     struct problem p;
     struct mt_divide_found found;
-    begin(&p, "h100:1 net=25G + a10:1", "mlp:layers=4,hidden=1024", 16, MT_F32);
+    begin(&p, "h100:1 net=25G + a10:1", "mlp:layers=4,hidden=1024", 16, MT_F32, 0);
     CHECK(isfinite(best_of(&p, "factors", &found)), "%s", found.candidates[0]->why);
     CHECK_EQ(gathered_by(&p, found.best), count_products(&p));
     for (int o = 0; o < p.divide.graph->nops; o++)
@@ -206,7 +165,7 @@ static void test_factors_of_classes(void) {
 static void test_memory(void) {
     struct problem p;
     struct mt_divide_found found;
-    begin(&p, "h100:1x4", "mlp:layers=6,hidden=2048", 64, MT_F32);
+    begin(&p, "h100:1x4", "mlp:layers=6,hidden=2048", 64, MT_F32, 0);
     double free_s = best_of(&p, "data", &found);
     int64_t needs = found.best->prediction.ranks[0].arena_bytes;
     int64_t beside = found.best->prediction.ranks[0].communicator_bytes;

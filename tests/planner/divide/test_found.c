@@ -12,49 +12,9 @@
 #include "profiler/describe/describe.h"
 #include "synth/ops/ops.h"
 #include "tests/planner/divide/hand.h"
+#include "tests/planner/divide/problem.h"
 
-static struct mt_err err = MT_ERR_INIT;
 enum { MOST_MICRO = 64 };
-
-struct problem {
-    struct mt_cluster *cluster;
-    struct mt_job job;
-    struct mt_planning planning;
-    struct mt_plan *plan;
-    struct mt_arena arena;
-    struct mt_divide divide;
-};
-
-static void begin(struct problem *p, const char *cluster, const char *model, int64_t batch, double memory_MiB) {
-    *p = (struct problem){.cluster = NULL};
-    CHECK_OK(mt_cluster_describe(cluster, NULL, &p->cluster, &err), err);
-    mt_job_default(&p->job);
-    p->job.batch = batch;
-    p->job.precision = MT_BF16;
-    p->job.recompute = MT_RECOMPUTE_NONE;
-    CHECK_OK(mt_planning_open(p->cluster, model, &p->job, &p->planning, &err), err);
-    p->plan = mt_planning_plan(&p->planning);
-    int64_t *memory = mt_new(&p->arena, int64_t, p->plan->nranks);
-    for (int r = 0; r < p->plan->nranks; r++)
-        memory[r] = memory_MiB > 0 ? (int64_t)(memory_MiB * 0x1p20) : p->cluster->devices[r].memory_bytes;
-    p->divide = (struct mt_divide){.graph = p->planning.planned.graph,
-                                   .costs = &p->planning.costs,
-                                   .options = &p->planning.options,
-                                   .node = mt_plan_nodes(p->plan, &p->arena),
-                                   .memory_bytes = memory,
-                                   .decisions = mt_decisions_unset,
-                                   .plan = p->plan,
-                                   .end_s = INFINITY};
-    p->divide.decisions.bucket_bytes = 25 << 20;
-    p->divide.decisions.start = mt_plan_default_start(p->plan->device);
-}
-
-static void end(struct problem *p) {
-    mt_plan_free(p->plan);
-    mt_planning_close(&p->planning);
-    mt_cluster_free(p->cluster);
-    mt_arena_release(&p->arena);
-}
 
 /* Search, with nothing said of the form. */
 static void search(struct problem *p, struct mt_divide_found *found) {
@@ -301,7 +261,7 @@ static void run(const struct trial *t) {
     struct problem p;
     struct mt_divide_found found;
     double others_s = INFINITY, form_s = INFINITY, start_s = mt_now_s();
-    begin(&p, t->cluster, t->model, t->batch, t->memory_MiB);
+    begin(&p, t->cluster, t->model, t->batch, MT_BF16, t->memory_MiB);
     for (int r = 0; r < p.plan->nranks && t->memory_MiB > 0; r++)
         ((int64_t *)(uintptr_t)p.divide.memory_bytes)[r] += hand_communicators(&p.divide, t->form, r);
     printf("%s: %s, %s, batch %lld\n", t->what, t->cluster, t->model, (long long)t->batch);
