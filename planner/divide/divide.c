@@ -16,14 +16,34 @@ static const double hopeless = 1.5; /* times the best judged step: not judged wh
 
 /* ---- the ranks ---- */
 
+/* The first rank with each kind of device, of[nranks]: which of them is like a rank. */
+static int list_devices(const struct mt_costs *costs, int *first, int *of) {
+    int n = 0;
+    for (int r = 0; r < costs->nranks; r++) {
+        const struct mt_cluster_device *d = &costs->cluster->devices[costs->device[r]];
+        for (of[r] = 0; of[r] < n; of[r]++) {
+            const struct mt_cluster_device *other = &costs->cluster->devices[costs->device[first[of[r]]]];
+            if (other->class == d->class && other->speed == d->speed) break;
+        }
+        if (of[r] == n) first[n++] = r;
+    }
+    return n;
+}
+
 /* Relative speeds by all operators of the step, each whole. */
 static void find_speeds(struct mt_dividing *d) {
     const struct mt_graph *g = d->divide->graph;
+    struct mt_arena scratch = MT_ARENA_INIT;
     struct mt_layouts layouts;
-    double *seconds = mt_new(d->arena, double, d->nranks);
-    d->speed = mt_new(d->arena, double, d->nranks);
-    mt_layouts_init(&layouts, d->nranks);
-    struct mt_pricing pricing = {.costs = d->divide->costs, .graph = g, .layouts = &layouts};
+    struct mt_costs costs = *d->divide->costs; /* of one rank of each kind */
+    int *first = mt_new(&scratch, int, d->nranks), *of = mt_new(&scratch, int, d->nranks);
+    costs.nranks = list_devices(d->divide->costs, first, of);
+    int *device = mt_new(&scratch, int, costs.nranks);
+    double *seconds = mt_new(&scratch, double, costs.nranks), *sum = mt_new(&scratch, double, costs.nranks);
+    for (int i = 0; i < costs.nranks; i++) device[i] = d->divide->costs->device[first[i]];
+    costs.device = device;
+    mt_layouts_init(&layouts, costs.nranks);
+    struct mt_pricing pricing = {.costs = &costs, .graph = g, .layouts = &layouts};
     for (int o = 0; o < g->nops; o++) {
         const struct mt_op *op = &g->ops[o];
         int in[MT_MAX_IN], out[MT_MAX_OUT];
@@ -34,10 +54,12 @@ static void find_speeds(struct mt_dividing *d) {
             *(k < op->nin ? &in[k] : &out[k - op->nin]) = mt_layout_replicated(&layouts, g->values[v].naxes, extent);
         }
         mt_price_op(&pricing, o, in, out, seconds);
-        for (int r = 0; r < d->nranks; r++) d->speed[r] += seconds[r];
+        for (int i = 0; i < costs.nranks; i++) sum[i] += seconds[i];
     }
-    for (int r = 0; r < d->nranks; r++) d->speed[r] = 1 / fmax(d->speed[r], 1e-12);
+    d->speed = mt_new(d->arena, double, d->nranks);
+    for (int r = 0; r < d->nranks; r++) d->speed[r] = 1 / fmax(sum[of[r]], 1e-12);
     mt_layouts_release(&layouts);
+    mt_arena_release(&scratch);
 }
 
 static void find_mesh(struct mt_dividing *d) {

@@ -20,7 +20,8 @@ bool mt_search_is_open(const struct mt_search *search) {
 static void begin_decisions(const struct search_part *part, struct mt_decisions *d) {
     const struct mt_plan *best = part->plan;
     *d = part->search.fixed.decisions;
-    if (d->bucket_bytes < 0) d->bucket_bytes = best->prediction ? best->decisions.bucket_bytes : 25 << 20;
+    int64_t usual = part->bucket_bytes ? part->bucket_bytes : 25 << 20;
+    if (d->bucket_bytes < 0) d->bucket_bytes = best->prediction ? best->decisions.bucket_bytes : usual;
     if (d->start < 0) d->start = mt_plan_default_start(best->device);
 }
 
@@ -178,7 +179,13 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
     enum mt_status st = part->search.strategy ? MT_OK : try_last(part, step_s, err);
     if (st) goto out;
     before = part->plan->prediction;
-    divide.known_s = before && !part->search.strategy ? before->step_s : 0;
+    if (!part->search.strategy && !part->search.compare) {
+        divide.known_s = before ? before->step_s : 0;
+        double others_s[] = {part->known_s, part->search.known_s};
+        for (int i = 0; i < 2; i++)
+            if (others_s[i] > 0 && isfinite(others_s[i]) && (!divide.known_s || others_s[i] < divide.known_s))
+                divide.known_s = others_s[i];
+    }
     st = mt_divide_search(&divide, &found, err);
     if (!st && !found.best && part->search.strategy) st = refuse_strategy(part->search.strategy, &found, err);
     if (!st && found.best &&

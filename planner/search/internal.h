@@ -6,6 +6,7 @@
  *   screen.c     a quick estimate of a subset of the ranks
  *   subsets.c    which subsets of the ranks are worth a search
  *   participate.c  mt_search: who takes part
+ *   whole.c      which subsets are searched for programs of the whole space
  *   idle.c       why ranks are idle
  *   class.c      classes of ranks; structures
  *   curve.c      a structure's work as curves over shares, per class
@@ -115,6 +116,9 @@ struct search_part {
     struct mt_costs costs;
     struct mt_plan *plan, *last; /* of the part, owned; strings are the whole plan's. last: null, or search.last */
     int n, *rank;
+    /* For programs of the whole space: a step that is known, 0: none; and buckets, where the part has no plan. */
+    double known_s;
+    int64_t bucket_bytes;
 };
 /* Close it with mt_search_part_close before `plan` is freed. */
 void mt_search_part_open(const struct mt_search *whole, const struct mt_plan *plan, int n, const int *rank,
@@ -279,6 +283,7 @@ struct search_subset {
     bool bounded;    /* screen_s is less than the estimate, which was not wanted so far */
     /* Once it has been searched: */
     bool searched, is_last, is_whole; /* is_last: the ranks of search.last, in its order; is_whole: whole nodes */
+    bool divided;                     /* programs of the whole space have been looked for */
     double step_s;                    /* infinite where there is no plan */
     struct search_part part;
     struct mt_search_report report;
