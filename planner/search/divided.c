@@ -6,6 +6,7 @@
 #include "kernels/base/wait.h"
 #include "planner/divide/divide.h"
 #include "planner/plan/choice.h"
+#include "planner/plan/planned.h"
 #include "synth/ops/ops.h"
 #include "planner/search/internal.h"
 
@@ -158,6 +159,31 @@ static enum mt_status refuse_strategy(const struct mt_strategy *strategy, const 
     return mt_err_hint(err, "leave --strategy out, which searches all of them; --compare shows what each takes");
 }
 
+/* ---- few layers ---- */
+
+enum { FEW_LAYERS = 3, SOME_LAYERS = 4, MANY_LAYERS = 12 }; /* of two layers each is the first or the last */
+
+/* The job with fewer layers, if the model has many. `layers` is filled in; its graphs are the caller's. */
+static enum mt_status make_layers(const struct mt_search *search, struct mt_divide_layers *layers,
+                                  struct mt_graph *graphs[2], struct mt_err *err) {
+    static const int64_t number[] = {FEW_LAYERS, SOME_LAYERS};
+    enum mt_status st = MT_OK;
+    bool has = false;
+    for (int i = 0; i < search->model->noptions; i++) has |= !strcmp(search->model->options[i].name, "layers");
+    if (!has || search->compare || mt_model_get(search->model, "layers") < MANY_LAYERS) return MT_OK;
+    for (int i = 0; i < 2 && !st; i++) {
+        struct mt_model model = *search->model;
+        mt_model_set(&model, "layers", number[i]);
+        st = mt_training_graph(&model, search->job, &graphs[i], err);
+    }
+    *layers = (struct mt_divide_layers){.all = mt_model_get(search->model, "layers"),
+                                        .few = FEW_LAYERS,
+                                        .some = SOME_LAYERS,
+                                        .few_graph = graphs[0],
+                                        .some_graph = graphs[1]};
+    return st;
+}
+
 enum mt_status mt_search_divide(struct search_part *part, double end_s, double *step_s, struct mt_err *err) {
     static const double worth = 0.995; /* what a program of many splits must take at most of one that is simpler */
     const struct mt_plan_prediction *before = part->plan->prediction;
@@ -169,6 +195,8 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
                                .compare = part->search.compare,
                                .end_s = end_s};
     struct mt_divide_found found;
+    struct mt_divide_layers layers;
+    struct mt_graph *graphs[2] = {NULL, NULL};
     struct mt_arena arena = MT_ARENA_INIT;
     if (part->n < 2 || !mt_search_is_open(&part->search)) return MT_OK;
     int64_t *memory = mt_new(&arena, int64_t, part->n);
@@ -186,6 +214,8 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
             if (others_s[i] > 0 && isfinite(others_s[i]) && (!divide.known_s || others_s[i] < divide.known_s))
                 divide.known_s = others_s[i];
     }
+    if ((st = make_layers(&part->search, &layers, graphs, err))) goto out;
+    if (graphs[1]) divide.layers = &layers;
     st = mt_divide_search(&divide, &found, err);
     if (!st && !found.best && part->search.strategy) st = refuse_strategy(part->search.strategy, &found, err);
     if (!st && found.best &&
@@ -196,6 +226,7 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
     if (!st && part->plan->prediction) add_rejected(&found, found.best, part->plan);
     mt_divide_release(&found);
 out:
+    for (int i = 0; i < 2; i++) mt_graph_free(graphs[i]);
     mt_arena_release(&arena);
     return st;
 }

@@ -399,9 +399,12 @@ enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, s
     enum mt_status st = begin(&p);
     if (!st && !(st = may_beat_known(&p))) {
         bool choice = p.use == MT_USE_AUTO && !p.pinned && p.places.n > 1;
-        if (!(st = choice ? mt_search_list_subsets(&p.subsets) : list_pinned(&p)) && !(st = add_last(&p)) &&
-            !(st = search_subsets(&p)) && !(st = mt_search_divide_subsets(&p)))
-            st = finish(&p, report);
+        st = mt_search_divide_large(&p);
+        if (!st && !isfinite(mt_search_best_step(&p)) &&
+            !(st = choice ? mt_search_list_subsets(&p.subsets) : list_pinned(&p)) && !(st = add_last(&p)) &&
+            !(st = search_subsets(&p)))
+            st = mt_search_divide_subsets(&p);
+        if (!st) st = finish(&p, report);
     }
     end(&p);
     if (!search->costs->memo) mt_cost_memo_free(p.costs.memo);

@@ -38,6 +38,10 @@ void mt_search_open_subset(struct participation *p, struct search_subset *subset
  * hold. */
 bool mt_search_is_part_of_failed(const struct participation *p, const struct search_subset *subset);
 
+/* Where the weights are more than any rank holds, only programs of the whole space may fit: look for them among all
+ * ranks. Nothing else needs to be searched if there is one. */
+enum mt_status mt_search_divide_large(struct participation *p);
+
 /* Look for programs of the whole space in the subsets that may win by them. */
 enum mt_status mt_search_divide_subsets(struct participation *p);
 

@@ -5,6 +5,7 @@
 #include "kernels/base/wait.h"
 #include "planner/divide/divide.h"
 #include "planner/search/participate.h"
+#include "synth/ops/ops.h"
 
 /* Whether no program among these ranks is as fast as what was found. */
 static bool is_hopeless(const struct participation *p, const struct search_subset *x, double step_s) {
@@ -68,6 +69,34 @@ static enum mt_status divide_subset(struct participation *p, struct search_subse
     if (st == MT_EINPUT && !p->why.status) p->why = why;
     if (st) *p->err = why;
     return st;
+}
+
+/* Whether no rank holds the weights alone, which programs that divide samples alone gather whole. */
+static bool exceed_ranks(const struct participation *p) {
+    const struct mt_search *search = p->search;
+    int64_t most = 0;
+    if (!mt_search_is_open(search) || search->fixed.decisions.gather == MT_GATHER_LAYER) return false;
+    for (int i = 0; i < p->places.n; i++) {
+        int64_t has = p->plan->ranks[p->places.rank[i]].memory_bytes;
+        if (!has) return false;
+        most = has > most ? has : most;
+    }
+    return mt_graph_parameters(search->graph) * mt_type_size(search->job->precision) > most;
+}
+
+enum mt_status mt_search_divide_large(struct participation *p) {
+    enum mt_status st = MT_OK;
+    if (p->places.n < 2 || p->pinned || p->search->last || p->search->strategy || !exceed_ranks(p)) return MT_OK;
+    int *of_cell = mt_new(&p->arena, int, p->places.ncells);
+    for (int c = 0; c < p->places.ncells; c++) of_cell[c] = p->places.cells[c].count;
+    int at = mt_search_subset_add(&p->subsets, of_cell, &st);
+    if (at < 0) return st;
+    struct search_subset *all = &p->subsets.items[at];
+    all->screen_s = INFINITY;
+    mt_search_open_subset(p, all);
+    if ((st = divide_subset(p, all)) || isfinite(all->step_s) || p->why.status) return st;
+    mt_fail(&p->why, MT_EINPUT, "the weights are more than the memory of any rank, and no plan that divides them fits");
+    return MT_OK;
 }
 
 /* Among the ranks of the best subset, all, those of the last plan, and whole nodes; where no subset has a plan, among
