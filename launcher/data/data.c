@@ -174,9 +174,10 @@ static void log_sources(const struct mt_data *d) {
 
 enum mt_status mt_data_open(const struct mt_data_options *o, struct mt_data *d, struct mt_err *err) {
     const struct mt_data_files *files = o->files;
-    *d = (struct mt_data){.seq = o->seq, .seed = o->seed, .nsources = files->ndata, .nvals = files->nval};
+    *d = (struct mt_data){0};
     if (!(o->val_fraction >= 0 && o->val_fraction < 1))
         return mt_fail(err, MT_EINPUT, "--val-fraction %g: not in [0, 1)", o->val_fraction);
+    *d = (struct mt_data){.seq = o->seq, .seed = o->seed, .nsources = files->ndata, .nvals = files->nval};
     d->sources = mt_new(&d->arena, struct mt_data_source, d->nsources);
     d->vals = mt_new(&d->arena, struct mt_data_source, d->nvals);
     d->train = mt_new(&d->arena, struct mt_data_part, d->nsources);
