@@ -15,6 +15,7 @@
 #include "kernels/base/text/units.h"
 #include "kernels/base/wait.h"
 #include "planner/plan/choice.h"
+#include "planner/divide/bound.h"
 #include "planner/divide/divide.h"
 #include "planner/search/participate.h"
 
@@ -339,30 +340,31 @@ static enum mt_status beats_known(struct participation *p, const char *what, dou
 }
 
 /* The bound of the plan's space: of programs that divide samples alone, or of all. */
-static double bound_of(const struct participation *p, const struct mt_plan *plan) {
+static enum mt_status bound_of(struct participation *p, const struct mt_plan *plan, double *bound_s) {
     struct mt_decisions rows;
-    if (p->search->no_bound || mt_search_rows_of(plan, &rows)) return p->bound_s;
-    return mt_divide_bound(p->search->graph, &p->part.costs);
+    *bound_s = p->bound_s;
+    return p->search->no_bound || mt_search_rows_of(plan, &rows) ? MT_OK : mt_search_bound_all(p, &p->part, bound_s);
 }
 
 static enum mt_status may_beat_known(struct participation *p) {
     enum mt_status st = p->search->known_s > 0 ? find_bound(p) : MT_OK;
     if (st || !(p->search->known_s > 0)) return st;
-    bool all = mt_search_is_open(p->search);
-    return beats_known(p, "no plan",
-                       all ? fmin(p->bound_s, mt_divide_bound(p->search->graph, &p->part.costs)) : p->bound_s);
+    double bound_s = INFINITY;
+    if (mt_search_is_open(p->search) && (st = mt_search_bound_all(p, &p->part, &bound_s))) return st;
+    return beats_known(p, "no plan", fmin(p->bound_s, bound_s));
 }
 
 static enum mt_status finish(struct participation *p, struct mt_search_report *report) {
     struct search_subset *best = mt_search_winner(p);
+    double bound_s;
     enum mt_status st;
     if (!best && !p->why.status) return mt_fail(p->err, MT_EBUG, "the search has searched nothing");
     if (!best) return *p->err = p->why, p->why.status;
     if ((st = leave_out_idlers(p, best))) return st;
     if ((st = beats_known(p, "no plan that was found", best->step_s * TIE)) || (st = find_bound(p))) return st;
     mt_search_part_write(&best->part, p->plan);
-    if ((st = take_document_order(p, p->plan))) return st;
-    p->plan->prediction->bound_s = fmin(bound_of(p, p->plan), p->plan->prediction->step_s);
+    if ((st = take_document_order(p, p->plan)) || (st = bound_of(p, p->plan, &bound_s))) return st;
+    p->plan->prediction->bound_s = fmin(bound_s, p->plan->prediction->step_s);
     if (p->plan->nplaces < p->plan->nranks) mt_search_fill_idle(&p->subsets, p->allowed, p->plan);
     mt_search_fill_other_subsets(&p->subsets, best, p->plan);
     if (!report) return MT_OK;
@@ -381,6 +383,7 @@ static void end(struct participation *p) {
         mt_search_end(&p->whole);
         mt_search_part_close(&p->part);
     }
+    mt_divide_bound_close(p->all);
     mt_arena_release(&p->arena);
 }
 

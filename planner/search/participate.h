@@ -17,8 +17,9 @@ struct participation {
     struct search_subsets subsets;
     struct mt_costs costs; /* of all ranks, with the memory of answers that all searches share */
     enum mt_use use;
-    const bool *allowed; /* [nranks], or null: all */
-    double bound_s;      /* below 0: not known yet */
+    const bool *allowed;         /* [nranks], or null: all */
+    double bound_s;              /* of plans by samples; below 0: not known yet */
+    struct mt_divide_bound *all; /* of all programs; null: not asked for yet */
     bool pinned; /* what a person has fixed of ranks: not for other subsets than all, and those that have shares */
     int nsearched;
     int64_t spent;     /* work of evaluations (explore.c) */
@@ -30,6 +31,9 @@ double mt_search_best_step(const struct participation *p);
 
 /* The subset with the shortest step; among nearly equal ones that with the most ranks; null: none has a plan. */
 struct search_subset *mt_search_winner(struct participation *p);
+
+/* What no program among the ranks of a part is faster than. */
+enum mt_status mt_search_bound_all(struct participation *p, const struct search_part *part, double *bound_s);
 
 /* Open its part, which is closed with the subsets. */
 void mt_search_open_subset(struct participation *p, struct search_subset *subset);

@@ -3,13 +3,29 @@
 #include <string.h>
 
 #include "kernels/base/wait.h"
+#include "planner/divide/bound.h"
 #include "planner/divide/divide.h"
 #include "planner/search/participate.h"
 #include "synth/ops/ops.h"
 
+enum mt_status mt_search_bound_all(struct participation *p, const struct search_part *part, double *bound_s) {
+    const struct mt_search *s = p->search;
+    enum mt_status st = MT_OK;
+    *bound_s = 0;
+    if (!p->all) st = mt_divide_bound_open(s->graph, s->job, p->plan->device, s->options, &p->all, p->err);
+    if (!st) *bound_s = mt_divide_bound_s(p->all, &part->costs);
+    return st;
+}
+
 /* Whether no program among these ranks is as fast as what was found. */
-static bool is_hopeless(const struct participation *p, const struct search_subset *x, double step_s) {
-    return !p->search->strategy && !p->search->compare && mt_divide_bound(p->search->graph, &x->part.costs) >= step_s;
+static enum mt_status find_hopeless(struct participation *p, const struct search_subset *x, double step_s,
+                                    bool *hopeless) {
+    double bound_s;
+    *hopeless = false;
+    if (p->search->strategy || p->search->compare) return MT_OK;
+    enum mt_status st = mt_search_bound_all(p, &x->part, &bound_s);
+    *hopeless = bound_s >= step_s;
+    return st;
 }
 
 /* Where not all ranks are best by samples: whole nodes, one of each type, and the first two, four, ... Tensors are
@@ -60,11 +76,14 @@ bool mt_search_is_part_of_failed(const struct participation *p, const struct sea
 static enum mt_status divide_subset(struct participation *p, struct search_subset *x) {
     struct mt_err why = MT_ERR_INIT;
     const struct search_subset *best = mt_search_winner(p);
-    if (best && x != best && is_hopeless(p, x, best->step_s)) return MT_OK;
+    bool hopeless = false;
+    enum mt_status st = MT_OK;
+    if (best && x != best) st = find_hopeless(p, x, best->step_s, &hopeless);
+    if (st || hopeless) return st;
     if (best && !x->part.plan->prediction) x->part.bucket_bytes = best->part.plan->decisions.bucket_bytes;
     x->part.known_s = mt_search_best_step(p);
     x->divided = true;
-    enum mt_status st = mt_search_divide(&x->part, p->whole.end_s, &x->step_s, &why);
+    st = mt_search_divide(&x->part, p->whole.end_s, &x->step_s, &why);
     if (st == MT_EINPUT && !p->search->strategy) st = MT_OK; /* this subset has none */
     if (st == MT_EINPUT && !p->why.status) p->why = why;
     if (st) *p->err = why;
