@@ -12,7 +12,7 @@
 #include "planner/divide/rows.h"
 #include "synth/ops/ops.h"
 
-enum { MOST_STATES = 400, MOST_JUDGED = 10 };
+enum { MOST_STATES = 400, MOST_STATES_ALONE = 2000, MOST_JUDGED = 10 }; /* alone: of one strategy that is wanted */
 static const double hopeless = 1.5; /* times the best judged step: not judged when it is priced so */
 static const double gain = 0.999;   /* what other shares must make of the step to be looked for again */
 
@@ -147,7 +147,7 @@ static enum mt_status solve(struct mt_dividing *d, const struct mt_strategy *str
                                        .order_s = 1e-11,
                                        .allows = allows,
                                        .context = &limits,
-                                       .most_states = MOST_STATES};
+                                       .most_states = q->only ? MOST_STATES_ALONE : MOST_STATES};
     if ((st = mt_space_open(&options, &space, d->err))) goto out;
     if (!mt_frontier_solve(&space.problem, &scratch, &solution)) goto out;
     struct mt_divided c = {.strategy = strategy, .priced_s = solution.cost_s * d->priced_more};
