@@ -95,18 +95,32 @@ static enum mt_status parse_settings(struct mt_model *model, const char *text, s
     return unknown_word(model, "size", text, length, err);
 }
 
-enum mt_status mt_model_parse(const char *text, struct mt_model *model, struct mt_err *err) {
-    *model = (struct mt_model){0};
+/* The class that a text begins with, or null. */
+static const struct mt_model_class *class_of(const char *text) {
     size_t length = strcspn(text, ":");
     for (int c = 0; c < NCLASSES; c++)
-        if (strlen(classes[c]->name) == length && !memcmp(classes[c]->name, text, length)) model->class = classes[c];
+        if (strlen(classes[c]->name) == length && !memcmp(classes[c]->name, text, length)) return classes[c];
+    return NULL;
+}
+
+bool mt_model_is_class(const char *text) {
+    return class_of(text) != NULL;
+}
+
+enum mt_status mt_model_settings(const char *text, struct mt_model *model, struct mt_err *err) {
+    *model = (struct mt_model){.class = class_of(text)};
+    size_t length = strcspn(text, ":");
     if (!model->class) return unknown_class(text, length, err);
     for (const struct mt_model_option *o = model->class->options; o->name; o++) {
         assert(model->noptions < MT_MODEL_OPTIONS);
         model->options[model->noptions] = *o;
         model->options[model->noptions++].value = o->preset;
     }
-    enum mt_status st = text[length] ? parse_settings(model, text + length + 1, err) : MT_OK;
+    return text[length] ? parse_settings(model, text + length + 1, err) : MT_OK;
+}
+
+enum mt_status mt_model_parse(const char *text, struct mt_model *model, struct mt_err *err) {
+    enum mt_status st = mt_model_settings(text, model, err);
     if (!st && model->class->complete) st = model->class->complete(model, err);
     return st ? mt_err_context(err, "model %.200s", text) : MT_OK;
 }
