@@ -171,6 +171,14 @@ static enum mt_status save_or_warn(struct trainer *t, struct mt_err *err) {
     return MT_OK;
 }
 
+/* A checkpoint by time is a request of rank 0's, so that all ranks write it after the same step. */
+static void ask_in_time(struct trainer *t) {
+    double every_s = 60 * t->options->checkpoint_minutes, now_s = mt_now_s();
+    if (t->rank || !t->keeps || every_s <= 0 || now_s - t->saved_s < every_s) return;
+    t->requests.due |= MT_REQUEST_CHECKPOINT;
+    t->saved_s = now_s;
+}
+
 /* Exchange times and requests after each step. When steps are submitted ahead, another rank may stall in a step that
  * this rank has finished; then this rank waits here, not for its device. */
 static void exchange_with_ranks(struct trainer *t, int *asked) {
@@ -178,6 +186,7 @@ static void exchange_with_ranks(struct trainer *t, int *asked) {
     struct mt_executor_progress now;
     double patience_s = mt_executor_patience_s(t->executor);
     int answer;
+    ask_in_time(t);
     if (!mt_trainer_drift(t, patience_s, &err) && !mt_requests_step(&t->requests, patience_s, &answer, &err)) {
         *asked |= answer;
         return;
@@ -244,6 +253,7 @@ enum mt_status mt_trainer_run(struct trainer *t, struct mt_err *err) {
     struct mt_err ignored = MT_ERR_INIT;
     int asked = 0, answer;
     mt_progress_init(&t->progress, t->rank != 0, t->options->log_every, t->last_step);
+    t->saved_s = mt_now_s();
     if (t->plan->prediction) t->progress.predicted_s = t->plan->prediction->step_s;
     if (t->step >= t->last_step && !t->options->eval_only && t->options->resume)
         mt_progress_say(&t->progress, "nothing left to train: %lld steps are done, and the run ends after %lld",
