@@ -11,8 +11,8 @@
  * its model, and into another precision.
  *
  * A folder is also one of Hugging Face, whose weights are the newest checkpoint's (publish.h); weights.h reads such
- * folders. checkpoint.c keeps generations, ranks.c saves and loads, states.h moves states between ranks, safetensors.h is the
- * file format. */
+ * folders. checkpoint.c keeps generations, ranks.c saves and loads, states.h moves states between ranks, safetensors.h
+ * is the file format. */
 #ifndef MT_LAUNCHER_CHECKPOINT_CHECKPOINT_H
 #define MT_LAUNCHER_CHECKPOINT_CHECKPOINT_H
 

@@ -99,8 +99,8 @@ static enum mt_status check_shape(const struct mt_safetensors *file, const struc
             snprintf(text[i] + used, sizeof text[i] - used, d ? " x %lld" : "%lld", (long long)t->dims[d]);
         }
     }
-    mt_fail(err, MT_EINPUT, "%s: tensor %s is %s, but the plan's model has %s", mt_safetensors_path_of(file, have), have->name, text[0],
-            text[1]);
+    mt_fail(err, MT_EINPUT, "%s: tensor %s is %s, but the plan's model has %s", mt_safetensors_path_of(file, have),
+            have->name, text[0], text[1]);
     return mt_err_hint(err, "the file is of another model than the plan");
 }
 

@@ -82,8 +82,9 @@ enum mt_status mt_safetensors_parse(const char *name, const void *head, size_t h
                                     struct mt_safetensors *file, struct mt_err *err);
 
 /* Writing: tensors are declared first, so that the header has its final size; their bytes follow in that order, in
- * pieces of any size. The file appears at `path` only on commit: it is written without a name (mt_file_unnamed), so that
- * nothing is left of it when the process is killed, else under a temporary one; fsynced, named, and the folder is fsynced. Names and notes are copied. */
+ * pieces of any size. The file appears at `path` only on commit: it is written without a name (mt_file_unnamed), so
+ * that nothing is left of it when the process is killed, else under a temporary one; fsynced, named, and the folder is
+ * fsynced. Names and notes are copied. */
 struct mt_safetensors_writer;
 enum mt_status mt_safetensors_create(const char *path, const struct mt_saved *tensors, int ntensors,
                                      const struct mt_saved_note *notes, int nnotes,

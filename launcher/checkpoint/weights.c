@@ -24,7 +24,7 @@ static enum mt_status find_shard(struct mt_weights_index *index, struct mt_json 
         if (!strcmp(index->shards[s], name)) return *number = s, MT_OK;
     if (!is_plain_name(name)) return mt_json_fail(member, err, "%s is no file of the folder", mt_json_shown(member));
     if (index->nshards == MOST_SHARDS) return mt_json_fail(member, err, "more than %d files", MOST_SHARDS);
-    index->shards[*number = index->nshards++] = mt_arena_strdup(arena, name);
+    index->shards[ *number = index->nshards++] = mt_arena_strdup(arena, name);
     return MT_OK;
 }
 
@@ -145,8 +145,8 @@ static enum mt_status no_weights(const char *folder, struct mt_arena *arena, str
     mt_fail(err, MT_EINPUT, "%s: has no " MT_WEIGHTS_NAME " and no " MT_WEIGHTS_INDEX, folder);
     for (int i = 0; i < (int)(sizeof others / sizeof *others); i++)
         if (!access(mt_arena_printf(arena, "%s/%s", folder, others[i]), F_OK))
-            return mt_err_hint(err, "its weights are in %s: load it with transformers, and save it with save_pretrained",
-                               others[i]);
+            return mt_err_hint(
+                err, "its weights are in %s: load it with transformers, and save it with save_pretrained", others[i]);
     return mt_err_hint(err, "name a folder with safetensors, or a file of them");
 }
 

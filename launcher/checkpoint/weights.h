@@ -1,5 +1,5 @@
-/* Weights as people have them: a safetensors file, or a Hugging Face folder with a model.safetensors, or with shards and
- * a model.safetensors.index.json that says which tensor is in which file.
+/* Weights as people have them: a safetensors file, or a Hugging Face folder with a model.safetensors, or with shards
+ * and a model.safetensors.index.json that says which tensor is in which file.
  *
  *     if ((st = mt_weights_open("llama/", &file, err))) return st;
  *     ... mt_safetensors_find, mt_safetensors_read_as ...

@@ -19,8 +19,7 @@ struct bench_flags {
 
 static const struct argp_option flag_table[] = {
     MT_OPTION_DEVICE(KEY_DEVICE, "cpu", 1),
-    {"model", KEY_MODEL, "TEXT", 0,
-     MT_MODEL_HELP " [gpt2:124m,vocab=50304 on GPUs, gpt2:char on CPUs]", 1},
+    {"model", KEY_MODEL, "TEXT", 0, MT_MODEL_HELP " [gpt2:124m,vocab=50304 on GPUs, gpt2:char on CPUs]", 1},
     {"json", KEY_JSON, "FILE", 0, "write the results as JSON too", 1},
     {"seconds", KEY_SECONDS, "S", 0, "time to spend on each result, about [0.1]", 1},
     {0}};

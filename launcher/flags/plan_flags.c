@@ -362,7 +362,8 @@ static enum mt_status resolve_request(struct mt_plan_flags *f) {
     enum mt_status st;
     if (!q->model) {
         mt_fail(f->err, MT_EINPUT, "--model is missing");
-        return mt_err_hint(f->err, "as --model gpt2:124m, or a folder with a config.json; `motley plan --models` lists them");
+        return mt_err_hint(f->err,
+                           "as --model gpt2:124m, or a folder with a config.json; `motley plan --models` lists them");
     }
     if (!f->ranks_by && !f->cluster) {
         mt_fail(f->err, MT_EINPUT, "--ranks is missing");

@@ -66,6 +66,7 @@ static enum mt_status evaluate(struct trainer *t, bool last, struct mt_err *err)
     double loss = sum / count;
     if (!t->rank) {
         mt_run_add_val(&t->run, t->step, loss);
+        mt_metrics_validation(t->metrics, t->step, loss);
         mt_progress_say(&t->progress, "validation loss %.4f after step %lld (%.0f tokens)", loss, (long long)t->step,
                         count);
     }
@@ -143,6 +144,13 @@ static double finish_step(struct trainer *t) {
     if (t->ahead) name_step(t);
     mt_trainer_account(t, loss, step_s);
     mt_progress_step(&t->progress, t->step, loss, first.lr, t->batch * t->seq, step_s);
+    mt_metrics_step(t->metrics, &(struct mt_metrics_row){.step = t->step,
+                                                         .tokens = t->samples * t->seq,
+                                                         .loss = loss,
+                                                         .validation_loss = NAN,
+                                                         .learning_rate = first.lr,
+                                                         .step_s = step_s,
+                                                         .tokens_per_s = (double)(t->batch * t->seq) / step_s});
     return loss;
 }
 
@@ -153,9 +161,11 @@ static double step(struct trainer *t, bool alone) {
     return finish_step(t);
 }
 
-/* run.json first: a job that is killed between the two has the losses of every step that a checkpoint has. */
+/* run.json and metrics first: a job that is killed between the two has the losses of every step that a checkpoint has.
+ */
 static enum mt_status save(struct trainer *t, struct mt_err *err) {
     struct mt_err why = MT_ERR_INIT;
+    if (t->step < t->last_step) mt_metrics_flush(t->metrics); /* the last step's row has a validation loss to come */
     enum mt_status reported = mt_trainer_report(t, "running", err);
     enum mt_status saved = mt_trainer_save(t, &why); /* also when run.json cannot be written */
     if (reported && saved != MT_EDIVERGED) return reported;

@@ -64,8 +64,8 @@ static enum mt_status check_about(struct trainer *t, const struct mt_safetensors
     return MT_OK;
 }
 
-/* Weights of one shape may be of another model, as with other biases or another rotation of positions: where --init is a
- * folder with a config.json, that is the plan's model, but for the longest sequence. */
+/* Weights of one shape may be of another model, as with other biases or another rotation of positions: where --init is
+ * a folder with a config.json, that is the plan's model, but for the longest sequence. */
 static enum mt_status check_config(const struct trainer *t, const char *folder, struct mt_err *err) {
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_config config;
@@ -139,6 +139,8 @@ enum mt_status mt_trainer_load(struct trainer *t, struct mt_err *err) {
     t->first_step = t->step;
     t->run.first_step = t->step + 1;
     if (!t->rank) continue_document(t);
+    if (!t->rank && t->keeps) st = mt_metrics_open(t->folder, t->step, &t->metrics, err);
+    st = mt_agree_rank0(t->comm, st, err);
 out:
     mt_safetensors_close(file);
     return st;

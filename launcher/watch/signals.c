@@ -21,10 +21,8 @@ static const struct {
     int number;
     void (*handler)(int);
     bool once; /* the second signal does what it does by default */
-} handlers[] = {{SIGUSR1, on_checkpoint, false},
-                {SIGUSR2, on_stop, false},
-                {SIGTERM, on_stop, false},
-                {SIGINT, on_stop, true}};
+} handlers[] = {
+    {SIGUSR1, on_checkpoint, false}, {SIGUSR2, on_stop, false}, {SIGTERM, on_stop, false}, {SIGINT, on_stop, true}};
 enum { NHANDLERS = sizeof handlers / sizeof *handlers };
 
 static struct sigaction before[NHANDLERS];

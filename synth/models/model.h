@@ -44,7 +44,8 @@ enum mt_status mt_model_parse(const char *text, struct mt_model *model, struct m
 enum mt_status mt_model_settings(const char *text, struct mt_model *model, struct mt_err *err);
 bool mt_model_is_class(const char *text); /* whether a text begins with a class, as "gpt2" or "gpt2:..." */
 int64_t mt_model_get(const struct mt_model *model, const char *option);
-void mt_model_set(struct mt_model *model, const char *option, int64_t value); /* for `complete`, and for readers of options */
+void mt_model_set(struct mt_model *model, const char *option,
+                  int64_t value); /* for `complete`, and for readers of options */
 /* The canonical text: class and every option in order, in `arena`. Plans and checkpoints record and hash it. */
 char *mt_model_text(const struct mt_model *model, struct mt_arena *arena);
 /* A new forward graph with loss_sum, token_count and logits; free with mt_graph_free. seq 0: the whole context. */

@@ -29,8 +29,8 @@ struct mt_config {
 /* Whether `text`, given as a model, names a folder or a config.json, and not a model's text. */
 bool mt_config_is_path(const char *text);
 
-/* Read `path`, a folder with a config.json or that file. MT_EINPUT names the key that is missing, unknown or has a value
- * of which Motley has no model, and says why. */
+/* Read `path`, a folder with a config.json or that file. MT_EINPUT names the key that is missing, unknown or has a
+ * value of which Motley has no model, and says why. */
 enum mt_status mt_config_read(const char *path, struct mt_arena *arena, struct mt_config *config, struct mt_err *err);
 /* The same from a text; `name` is for messages. */
 enum mt_status mt_config_parse(const char *name, const char *text, size_t length, struct mt_arena *arena,

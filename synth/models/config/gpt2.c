@@ -1,4 +1,5 @@
-/* GPT-2. "bias" is a key of ours: transformers' model has biases always, and takes those that a checkpoint lacks as 0. */
+/* GPT-2. "bias" is a key of ours: transformers' model has biases always, and takes those that a checkpoint lacks as 0.
+ */
 #include "synth/models/config/internal.h"
 
 static const struct mt_config_key keys[] = {
@@ -7,7 +8,7 @@ static const struct mt_config_key keys[] = {
     {.key = "n_embd", .meaning = MT_KEY_COUNT, .option = "embed", .written = true},
     {.key = "n_positions", .meaning = MT_KEY_COUNT, .option = "context", .written = true},
     {.key = "vocab_size", .meaning = MT_KEY_COUNT, .option = "vocab", .written = true},
-    {.key = "n_inner", .meaning = MT_KEY_COUNT, .option = "ffn", .optional = true, .written = true},
+    {.key = "n_inner", .meaning = MT_KEY_COUNT, .option = "ffn", .optional = true, .nullable = true, .written = true},
     {.key = "bias", .meaning = MT_KEY_TRUTH, .option = "bias", .optional = true, .absent = 1, .written = true},
     {.key = "tie_word_embeddings",
      .meaning = MT_KEY_TRUTH,
@@ -42,4 +43,4 @@ static const struct mt_config_key keys[] = {
 };
 
 const struct mt_architecture mt_architecture_gpt2 = {
-    .model_type = "gpt2", .with_head = "GPT2LMHeadModel", .class = "gpt2", .fixed = "", .keys = keys};
+    .model_type = "gpt2", .with_head = "GPT2LMHeadModel", .class = "gpt2", .fixed = "", .keys = {keys}};

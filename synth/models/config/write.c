@@ -32,9 +32,12 @@ static void put_key(struct mt_json_out *out, const struct mt_config_key *k, cons
                     double dropout) {
     switch (k->meaning) {
     case MT_KEY_COUNT: mt_json_put_int(out, k->key, mt_model_get(model, k->option)); break;
+    case MT_KEY_REAL: mt_json_put_real(out, k->key, mt_model_real(model, k->option)); break;
     case MT_KEY_TRUTH: mt_json_put_bool(out, k->key, mt_model_get(model, k->option) != 0); break;
     case MT_KEY_ONLY: put_first(out, k->key, k->values); break;
+    case MT_KEY_ROPE: mt_config_write_rope(model, k->key, out); break;
     case MT_KEY_DROPOUT: mt_json_put_real(out, k->key, dropout); break;
+    case MT_KEY_EACH:
     case MT_KEY_STD:
     case MT_KEY_IGNORED: break;
     }
@@ -50,8 +53,9 @@ char *mt_config_text(const struct mt_model *model, enum mt_type type, double dro
     mt_json_put_string(&out, NULL, architecture->with_head);
     mt_json_close(&out);
     mt_json_put_string(&out, "model_type", architecture->model_type);
-    for (const struct mt_config_key *k = architecture->keys; k->key; k++)
-        if (k->written) put_key(&out, k, model, dropout);
+    for (int t = 0; architecture->keys[t]; t++)
+        for (const struct mt_config_key *k = architecture->keys[t]; k->key; k++)
+            if (k->written) put_key(&out, k, model, dropout);
     /* Token ids are the tokenizer's: left out, they would be those of the published models. */
     mt_json_put_real_or_null(&out, "bos_token_id", NAN);
     mt_json_put_real_or_null(&out, "eos_token_id", NAN);
