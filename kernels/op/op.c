@@ -2,6 +2,7 @@
 #include "kernels/op/op.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <string.h>
 
 const struct mt_op_info mt_op_info[MT_NOPS] = {
@@ -226,6 +227,12 @@ static enum mt_status check_attributes(struct binding *b) {
     bool draws = c->kind == MT_OP_dropout || attention;
     if (draws && !(t->p >= 0 && t->p < 1)) return mt_fail(b->err, MT_EBUG, "%s: p is %g, not in [0, 1)", name, t->p);
     if (attention && !(t->scale > 0)) return mt_fail(b->err, MT_EBUG, "%s: scale is %g, not positive", name, t->scale);
+    if (attention && (t->window < 0 || (t->window && !t->causal)))
+        return mt_fail(b->err, MT_EBUG, "%s: a window of %lld%s", name, (long long)t->window,
+                       t->causal ? "" : " where attention is not causal");
+    if (c->kind == MT_OP_rotary && !(t->rope_base > 0 && t->rope_factor >= 0))
+        return mt_fail(b->err, MT_EBUG, "rotary: base is %g and factor %g", t->rope_base, t->rope_factor);
+    if (c->kind == MT_OP_rotary && b->extent['d'] % 2) return fail(b, false, 0, "has an odd number of elements a head");
     if (c->kind == MT_OP_layer_norm_grad && t->epilogue && t->epilogue != MT_OP_sum)
         return mt_fail(b->err, MT_EBUG, "%s: no such epilogue: %d", name, (int)t->epilogue);
     bool timed = c->kind == MT_OP_adamw || c->kind == MT_OP_sgd || (draws && t->p > 0);
@@ -301,6 +308,8 @@ struct mt_attention mt_attention_of(const struct mt_call *call) {
     bool apart = !packed && q->naxes == 5; /* heads as [g, n] */
     a.all_heads = packed ? q->global[3] : apart ? q->global[2] * q->global[3] : q->global[2];
     a.all_share = kv->global[3] ? a.all_heads / kv->global[3] : 0;
+    int64_t window = call->attr->causal ? call->attr->window : 0;
+    a.window = window < a.first + a.s ? window : 0;
     a.first_group = kv->offset[3], a.first_in_group = apart ? q->offset[3] : 0;
     int64_t part = a.groups * a.d;
     a.q_row = packed ? 3 * part : a.heads * a.d;
@@ -308,6 +317,17 @@ struct mt_attention mt_attention_of(const struct mt_call *call) {
     a.k_at = packed ? part : 0;
     a.v_at = a.k_at + part;
     return a;
+}
+
+double mt_rotary_frequency(const struct mt_attr *t, int64_t i, int64_t size) {
+    static const double turn = 6.283185307179586;
+    double f = pow(t->rope_base, -2 * (double)i / (double)size);
+    if (t->rope_factor == 0) return f;
+    double waves = (double)t->rope_context * f / turn; /* within the first context */
+    if (waves < t->rope_low) return f / t->rope_factor;
+    if (waves > t->rope_high) return f;
+    double keep = (waves - t->rope_low) / (t->rope_high - t->rope_low);
+    return (1 - keep) * f / t->rope_factor + keep * f;
 }
 
 enum mt_status mt_call_check(const struct mt_call *call, struct mt_err *err) {

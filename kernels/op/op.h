@@ -45,8 +45,14 @@ struct mt_attr {
 
     double scale;   /* attention*: of the scores, before the softmax */
     bool causal;    /* attention* */
+    int64_t window; /* attention*, if causal: a query sees so many keys at most, its own the last; 0: all up to it */
     bool any_order; /* attention*_grad: sums may be in any order, so that bits may differ between runs */
-    double eps;     /* norm_*: added to the variance; adamw: to the root */
+    double eps;     /* norm_*, rms_*: added to the mean square; adamw: to the root */
+
+    /* rotary: see mt_rotary_frequency; `inverse` turns back */
+    double rope_base, rope_factor, rope_low, rope_high;
+    int64_t rope_context;
+    bool inverse;
 
     double value;                                   /* fill, cross_entropy_grad */
     enum mt_type to;                                /* cast, fill: the output's type; cross_entropy_grad: A */
@@ -172,8 +178,9 @@ struct mt_attention {
     const struct mt_tensor *q, *kv;    /* packed: both are qkv */
     const struct mt_tensor *dq, *dkv;  /* of a gradient; packed: both are dqkv */
     int64_t b, s, t, heads, groups, d; /* of the box: samples, queries, keys, query heads, heads of keys and values */
-    int64_t share; /* query heads of a head of keys and values: heads / groups, 0 if there are none */
-    int64_t first; /* the first query's position in the whole value */
+    int64_t share;  /* query heads of a head of keys and values: heads / groups, 0 if there are none */
+    int64_t first;  /* the first query's position in the whole value */
+    int64_t window; /* the attribute; 0 where it hides no key from any query of the box */
     /* Of the whole value, by which dropout draws: queries, query heads, query heads of a group; and the box's first
      * sample, group, and query head of each group. */
     int64_t all_s, all_heads, all_share, first_sample, first_group, first_in_group;
@@ -185,6 +192,12 @@ struct mt_attention mt_attention_of(const struct mt_call *call);
 static inline int64_t mt_attention_head(const struct mt_attention *a, int64_t head) {
     return (a->first_group + head / a->share) * a->all_share + a->first_in_group + head % a->share;
 }
+
+/* Radians by which one position turns pair i of a head of `size` elements: f = rope_base^(-2i/size). With a rope_factor
+ * (Llama 3: contexts longer than rope_context, that of the first training), waves longer than rope_context / rope_low
+ * are slowed by the factor, those shorter than rope_context / rope_high are kept, and between them
+ * f = (1 - t) f / rope_factor + t f, where t = (rope_context / wavelength - rope_low) / (rope_high - rope_low). */
+double mt_rotary_frequency(const struct mt_attr *attr, int64_t i, int64_t size);
 
 /* The bound of integer inputs, which are below it: the rows of a table, or classes; 0: no bound. */
 int64_t mt_call_ids_below(const struct mt_call *call);

@@ -8,8 +8,7 @@
 #include "launcher/watch/watch.h"
 
 void mt_train_defaults(struct mt_train_options *options) {
-    *options = (struct mt_train_options){.val_fraction = 0.1,
-                                         .steps = -1,
+    *options = (struct mt_train_options){.steps = -1,
                                          .checkpoint_minutes = 10,
                                          .log_every = 10,
                                          .keep = 2,

@@ -47,22 +47,38 @@ static int64_t at_most(int64_t value, int64_t most) {
     return value < most ? value : most;
 }
 
+static bool has_option(const struct mt_model *model, const char *name) {
+    for (int o = 0; o < model->noptions; o++)
+        if (!strcmp(model->options[o].name, name)) return true;
+    return false;
+}
+
+/* Heads of the small model. Those of keys and values serve several query heads where they do in the model. */
+static int64_t small_heads(const struct mt_model *model, int64_t most) {
+    int64_t heads = mt_model_get(model, "heads"), groups = heads;
+    if (has_option(model, "kv_heads")) groups = mt_model_get(model, "kv_heads");
+    return at_most(groups, most) * at_most(heads / groups, most);
+}
+
 /* Options that determine a model's size, and their limits. Heads divide the width, so both are cut or neither. */
 static char *small_model(const struct mt_model *model, struct mt_arena *arena) {
     static const struct {
         const char *name;
         int64_t most;
         bool with_width;
-    } cuts[] = {{"layers", 2, false},  {"embed", 32, false}, {"heads", 2, true},   {"context", 32, false},
-                {"vocab", 256, false}, {"ffn", 128, true},   {"hidden", 64, false}};
+    } cuts[] = {{"layers", 2, false},  {"embed", 32, false}, {"heads", 2, true},    {"context", 32, false},
+                {"vocab", 256, false}, {"ffn", 128, true},   {"hidden", 64, false}, {"kv_heads", 2, true},
+                {"headsize", 8, true}, {"window", 8, false}};
     bool wide = mt_model_get(model, "embed") > 32;
     char *text = mt_arena_printf(arena, "%s:", model->class->name);
     for (int o = 0; o < model->noptions; o++) {
         int64_t value = model->options[o].value;
         for (size_t c = 0; c < sizeof cuts / sizeof cuts[0]; c++)
             if (!strcmp(cuts[c].name, model->options[o].name) && (wide || !cuts[c].with_width))
-                value = at_most(value, cuts[c].most);
-        text = mt_arena_printf(arena, "%s%s%s=%lld", text, o ? "," : "", model->options[o].name, (long long)value);
+                value =
+                    !strcmp(cuts[c].name, "heads") ? small_heads(model, cuts[c].most) : at_most(value, cuts[c].most);
+        text = mt_arena_printf(arena, "%s%s%s", text, o ? "," : "",
+                               mt_model_option_text(&model->options[o], value, arena));
     }
     return text;
 }

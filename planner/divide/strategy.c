@@ -19,6 +19,10 @@ const struct mt_strategy mt_strategies[MT_NSTRATEGIES] = {
 };
 #undef STRATEGY
 
+bool mt_strategy_has_samples_alone(const struct mt_strategy *s) {
+    return s->among == MT_AMONG_ALL && s->samples && s->state == MT_STORE_ANY && s->factors != MT_FACTORS_ALWAYS;
+}
+
 void mt_label_kinds(const struct mt_graph *g, enum mt_label_kind *kind) {
     for (int l = 0; l < g->nlabels; l++) kind[l] = l == g->batch ? MT_LABEL_SAMPLES : MT_LABEL_WIDTH;
     for (int v = 0; v < g->nvalues; v++)

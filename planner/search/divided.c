@@ -24,8 +24,8 @@ static void begin_decisions(const struct search_part *part, struct mt_decisions 
     if (d->start < 0) d->start = mt_plan_default_start(best->device);
 }
 
-/* One row for each strategy that was judged, the best of it; the plan has `rejected` of its search by samples before.
- */
+/* One row for each strategy that was judged, the best of it, unless that is the plan, or the strategy has the plan,
+ * which is faster, among its programs; the plan has `rejected` of its search by samples before. taken: or null. */
 static void add_rejected(const struct mt_divide_found *found, const struct mt_divided *taken, struct mt_plan *plan) {
     struct mt_plan_prediction *p = plan->prediction;
     struct mt_plan_rejected *rows = mt_new(&plan->arena, struct mt_plan_rejected, p->nrejected + MT_NSTRATEGIES + 1);
@@ -40,7 +40,8 @@ static void add_rejected(const struct mt_divide_found *found, const struct mt_di
                 (x->fits == best->fits && x->prediction.step_s < best->prediction.step_s))
                 best = x;
         }
-        if (!best || best == taken) continue;
+        bool whole = p->step_s > 0 && mt_strategy_has_samples_alone(&mt_strategies[i]);
+        if (!best || best == taken || (whole && !(best->fits && best->prediction.step_s < p->step_s))) continue;
         mine[n++] = (struct mt_plan_rejected){mt_arena_printf(&plan->arena, "strategy %s", best->strategy->name),
                                               best->fits ? "slower" : mt_arena_strdup(&plan->arena, best->why),
                                               best->fits ? best->prediction.step_s : 0};
@@ -159,12 +160,14 @@ static enum mt_status refuse_strategy(const struct mt_strategy *strategy, const 
 
 enum mt_status mt_search_divide(struct search_part *part, double end_s, double *step_s, struct mt_err *err) {
     static const double worth = 0.995; /* what a program of many splits must take at most of one that is simpler */
-    const struct mt_plan_prediction *before = part->plan->prediction;
+    const struct mt_strategy *only = part->search.strategy;
+    const struct mt_plan_prediction *before = NULL;
+    const struct mt_divided *taken = NULL;
     struct mt_divide divide = {.graph = part->search.graph,
                                .costs = &part->costs,
                                .options = part->search.options,
                                .plan = part->plan,
-                               .only = part->search.strategy,
+                               .only = only,
                                .compare = part->search.compare,
                                .end_s = end_s};
     struct mt_divide_found found;
@@ -175,18 +178,18 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
     divide.memory_bytes = memory;
     divide.node = mt_plan_nodes(part->plan, &arena);
     begin_decisions(part, &divide.decisions);
-    enum mt_status st = part->search.strategy ? MT_OK : try_last(part, step_s, err);
+    enum mt_status st = only ? MT_OK : try_last(part, step_s, err);
     if (st) goto out;
-    before = part->plan->prediction;
-    divide.known_s = before && !part->search.strategy ? before->step_s : 0;
+    if (!only || mt_strategy_has_samples_alone(only)) before = part->plan->prediction;
+    divide.known_s = before && !only ? before->step_s : 0;
     st = mt_divide_search(&divide, &found, err);
-    if (!st && !found.best && part->search.strategy) st = refuse_strategy(part->search.strategy, &found, err);
-    if (!st && found.best &&
-        (!before || part->search.strategy || found.best->prediction.step_s < worth * before->step_s)) {
+    if (!st && !found.best && !before && only) st = refuse_strategy(only, &found, err);
+    if (!st && found.best && (!before || found.best->prediction.step_s < worth * before->step_s)) {
+        taken = found.best;
         st = take(part, &found, err);
         *step_s = part->plan->prediction->step_s;
     }
-    if (!st && part->plan->prediction) add_rejected(&found, found.best, part->plan);
+    if (!st && part->plan->prediction) add_rejected(&found, taken, part->plan);
     mt_divide_release(&found);
 out:
     mt_arena_release(&arena);

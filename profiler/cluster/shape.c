@@ -48,19 +48,22 @@ static void describe_gemm(const struct mt_call *call, struct mt_op_shape *shape)
     add_variant(shape, mt_type_name(call->out[0].type));
 }
 
-/* Pairs of positions that attend to each other. */
-static double pairs_of(double s, double t, double first, bool causal) {
-    return causal ? s * first + s * (s + 1) / 2 : s * t;
+/* Keys that the first n queries see under a causal mask, each `window` at most. */
+static double seen_by(double n, double window) {
+    double behind = n - window; /* queries that do not see the first key */
+    return n * (n + 1) / 2 - (window && behind > 0 ? behind * (behind + 1) / 2 : 0);
 }
 
-/* Of the whole sequence, where that is what the call has; a part of its queries counts as the share of the pairs. */
+/* Of the whole sequence, where that is what the call has; a part of its queries, or of the keys that they see, counts
+ * as the share of the pairs. */
 static void describe_attention(const struct mt_call *call, struct mt_op_shape *shape) {
     const struct mt_attention a = mt_attention_of(call);
     bool causal = call->attr->causal;
-    double pairs = pairs_of((double)a.s, (double)a.t, (double)a.first, causal);
-    double all = pairs_of((double)a.t, (double)a.t, 0, causal), heads = (double)(a.b * a.heads);
+    double s = (double)a.s, t = (double)a.t, first = (double)a.first, window = (double)a.window;
+    double pairs = causal ? seen_by(first + s, window) - seen_by(first, window) : s * t;
+    double all = causal ? seen_by(t, 0) : t * t, heads = (double)(a.b * a.heads);
     shape->kind = a.gradient ? MT_OP_attention_grad : MT_OP_attention; /* packed or not */
-    shape->rows = a.s == a.t ? a.b * a.heads : (int64_t)ceil(all > 0 ? heads * pairs / all : 0);
+    shape->rows = a.s == a.t && !a.window ? a.b * a.heads : (int64_t)ceil(all > 0 ? heads * pairs / all : 0);
     shape->dim[0] = a.t;
     shape->dim[1] = a.d;
     shape->flops = mt_op_info[call->kind].flops * heads * pairs * (double)a.d;
@@ -144,6 +147,11 @@ void mt_op_shape(const struct mt_call *call, struct mt_op_shape *shape) {
     case MT_OP_norm_dots:
     case MT_OP_norm_grad:
     case MT_OP_norm_param_grad:
+    case MT_OP_rms_sq:
+    case MT_OP_rms_apply:
+    case MT_OP_rms_dot:
+    case MT_OP_rms_grad:
+    case MT_OP_rms_param_grad:
     case MT_OP_layer_norm:
     case MT_OP_residual_norm:
     case MT_OP_layer_norm_grad:

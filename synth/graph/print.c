@@ -39,8 +39,9 @@ static void print_whole(FILE *file, const char *name, long long value) {
 static void print_attr(const struct mt_op *op, FILE *file) {
     const struct mt_attr *at = &op->attr;
     WHOLE(nm), WHOLE(nn), WHOLE(nk), WHOLE(trans_a), WHOLE(trans_b), WHOLE(out_acc), WHOLE(tf32), WHOLE(axes),
-        WHOLE(axis), WHOLE(parts), REAL(p), WHOLE(tag), REAL(scale), WHOLE(causal), WHOLE(any_order), REAL(eps),
-        REAL(value);
+        WHOLE(axis), WHOLE(parts), REAL(p), WHOLE(tag), REAL(scale), WHOLE(causal), WHOLE(window), WHOLE(any_order),
+        REAL(eps), REAL(rope_base), REAL(rope_factor), REAL(rope_low), REAL(rope_high), WHOLE(rope_context),
+        WHOLE(inverse), REAL(value);
     if (op->kind == MT_OP_cast || op->kind == MT_OP_fill) fprintf(file, " to=%s", mt_type_name(at->to));
     REAL(clip), REAL(beta1), REAL(beta2), REAL(momentum), REAL(decay), REAL(lr_scale), WHOLE(nesterov), WHOLE(interval);
 }

@@ -18,11 +18,24 @@ void mt_model_set(struct mt_model *model, const char *option, int64_t value) {
         if (!strcmp(model->options[i].name, option)) model->options[i].value = value;
 }
 
+double mt_model_real(const struct mt_model *model, const char *option) {
+    for (int i = 0; i < model->noptions; i++)
+        if (!strcmp(model->options[i].name, option))
+            return (double)model->options[i].value / (double)(model->options[i].per ? model->options[i].per : 1);
+    assert(!"an option that the class does not have");
+    return 0;
+}
+
+char *mt_model_option_text(const struct mt_model_option *o, int64_t value, struct mt_arena *arena) {
+    if (o->per) return mt_arena_printf(arena, "%s=%.15g", o->name, (double)value / (double)o->per);
+    return mt_arena_printf(arena, "%s=%lld", o->name, (long long)value);
+}
+
 char *mt_model_text(const struct mt_model *model, struct mt_arena *arena) {
     char *text = mt_arena_printf(arena, "%s:", model->class->name);
     for (int i = 0; i < model->noptions; i++)
-        text = mt_arena_printf(arena, "%s%s%s=%lld", text, i ? "," : "", model->options[i].name,
-                               (long long)model->options[i].value);
+        text = mt_arena_printf(arena, "%s%s%s", text, i ? "," : "",
+                               mt_model_option_text(&model->options[i], model->options[i].value, arena));
     return text;
 }
 

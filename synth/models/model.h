@@ -6,16 +6,18 @@
  *     if ((st = mt_model_parse("gpt2:char,layers=6", &model, err))) return st;
  *     if ((st = mt_model_graph(&model, MT_F32, 12, 0, 0.1, &graph, err))) return st;
  *
- * A text is CLASS[:[NAMED][,OPTION=VALUE]...]: a named size, if any, comes first, and options change it. */
+ * A text is CLASS[:[NAMED][,OPTION=VALUE]...], or NAMED[,OPTION=VALUE]...: a named size, if any, comes first, and
+ * options change it. */
 #ifndef MT_SYNTH_MODELS_MODEL_H
 #define MT_SYNTH_MODELS_MODEL_H
 
 #include "synth/graph/graph.h"
 
-#define MT_MODEL_OPTIONS 16
+#define MT_MODEL_OPTIONS 24
 struct mt_model_option {
     const char *name;
     int64_t value, least, most, preset; /* booleans are 0 and 1 */
+    int64_t per; /* 0: a whole number; else the values count parts, so many to one: eps=1e-5 is 10000 parts of 10^9 */
     const char *help;
 };
 struct mt_model {
@@ -42,10 +44,13 @@ struct mt_model_class {
 enum mt_status mt_model_parse(const char *text, struct mt_model *model, struct mt_err *err);
 /* The same without what follows from other options, and without checks of relations. */
 enum mt_status mt_model_settings(const char *text, struct mt_model *model, struct mt_err *err);
-bool mt_model_is_class(const char *text); /* whether a text begins with a class, as "gpt2" or "gpt2:..." */
+/* Whether a text begins with a class or is a named size, as "gpt2:layers=2" or "llama3-8b,context=512". */
+bool mt_model_is_text(const char *text);
 int64_t mt_model_get(const struct mt_model *model, const char *option);
-void mt_model_set(struct mt_model *model, const char *option,
-                  int64_t value); /* for `complete`, and for readers of options */
+void mt_model_set(struct mt_model *model, const char *option, int64_t value); /* for `complete` */
+double mt_model_real(const struct mt_model *model, const char *option);       /* of an option that counts parts */
+/* "layers=12": an option with a value of its kind, in `arena`. */
+char *mt_model_option_text(const struct mt_model_option *option, int64_t value, struct mt_arena *arena);
 /* The canonical text: class and every option in order, in `arena`. Plans and checkpoints record and hash it. */
 char *mt_model_text(const struct mt_model *model, struct mt_arena *arena);
 /* A new forward graph with loss_sum, token_count and logits; free with mt_graph_free. seq 0: the whole context. */

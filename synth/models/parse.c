@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,11 +40,20 @@ static enum mt_status unknown_class(const char *text, size_t length, struct mt_e
 
 static enum mt_status unknown_word(const struct mt_model *model, const char *what, const char *text, size_t length,
                                    struct mt_err *err) {
-    char options[256] = "", named[128] = "";
+    char options[256] = "", named[256] = "";
     for (int i = 0; i < model->noptions; i++) list_add(options, sizeof options, model->options[i].name);
     for (const char *const *n = model->class->named; *n; n += 2) list_add(named, sizeof named, *n);
     mt_fail(err, MT_EINPUT, "%s has no %s \"%.*s\"", model->class->name, what, (int)length, text);
     return mt_err_hint(err, "%s takes a size (%s) and options (%s)", model->class->name, named, options);
+}
+
+/* What an option that counts parts is set to; false where it is no number, or no whole number of parts. */
+static bool parse_parts(const char *digits, int64_t per, long long *value) {
+    char *end;
+    double parts = strtod(digits, &end) * (double)per, whole = nearbyint(parts);
+    if (*end || !(fabs(whole) < 0x1p53) || fabs(parts - whole) > 1e-6 * fmax(1, fabs(whole))) return false;
+    *value = (long long)whole;
+    return true;
 }
 
 /* "layers=12": `seen` has a bit for each option that was given in this list. */
@@ -57,16 +67,22 @@ static enum mt_status parse_option(struct mt_model *model, const char *text, siz
     if (*seen >> (o - model->options) & 1) return mt_fail(err, MT_EINPUT, "option %s is given twice", o->name);
     *seen |= 1u << (o - model->options);
     char digits[32], *end;
+    long long value;
     size_t n = length - name_length - 1;
     if (n == 0 || n >= sizeof digits || !isdigit((unsigned char)equals[1])) goto refused;
     memcpy(digits, equals + 1, n);
     digits[n] = 0;
     errno = 0;
-    long long value = strtoll(digits, &end, 10);
-    if (errno || *end || value < o->least || value > o->most) goto refused;
+    if (o->per && !parse_parts(digits, o->per, &value)) goto refused;
+    if (!o->per) value = strtoll(digits, &end, 10);
+    if (errno || (!o->per && *end) || value < o->least || value > o->most) goto refused;
     o->value = value;
     return MT_OK;
 refused:
+    if (o->per)
+        return mt_fail(err, MT_EINPUT, "option %s is \"%.*s\", not a number from %g to %g in steps of %g", o->name,
+                       (int)(n > 40 ? 40 : n), equals + 1, (double)o->least / (double)o->per,
+                       (double)o->most / (double)o->per, 1 / (double)o->per);
     return mt_fail(err, MT_EINPUT, "option %s is \"%.*s\", not a whole number from %lld to %lld", o->name,
                    (int)(n > 40 ? 40 : n), equals + 1, (long long)o->least, (long long)o->most);
 }
@@ -82,41 +98,51 @@ static enum mt_status parse_options(struct mt_model *model, const char *text, st
     }
 }
 
+/* The row of a named size, up to the comma; null: the class has none of that name. */
+static const char *const *find_named(const struct mt_model_class *class, const char *text) {
+    size_t length = strcspn(text, ",");
+    for (const char *const *n = class->named; *n; n += 2)
+        if (strlen(n[0]) == length && !memcmp(n[0], text, length)) return n;
+    return NULL;
+}
+
 /* What follows the colon: a named size, options, or both. */
 static enum mt_status parse_settings(struct mt_model *model, const char *text, struct mt_err *err) {
     size_t length = strcspn(text, ",");
     if (memchr(text, '=', length)) return parse_options(model, text, err);
-    for (const char *const *n = model->class->named; *n; n += 2) {
-        if (strlen(n[0]) != length || memcmp(n[0], text, length)) continue;
-        enum mt_status st = parse_options(model, n[1], err);
-        if (!st && text[length]) st = parse_options(model, text + length + 1, err);
-        return st;
-    }
-    return unknown_word(model, "size", text, length, err);
+    const char *const *size = find_named(model->class, text);
+    if (!size) return unknown_word(model, "size", text, length, err);
+    enum mt_status st = parse_options(model, size[1], err);
+    return !st && text[length] ? parse_options(model, text + length + 1, err) : st;
 }
 
-/* The class that a text begins with, or null. */
-static const struct mt_model_class *class_of(const char *text) {
+/* The class that a text begins with, or that has a size of this name, or null. *settings: what sets options, or null. */
+static const struct mt_model_class *class_of(const char *text, const char **settings) {
     size_t length = strcspn(text, ":");
+    *settings = text[length] ? text + length + 1 : NULL;
     for (int c = 0; c < NCLASSES; c++)
         if (strlen(classes[c]->name) == length && !memcmp(classes[c]->name, text, length)) return classes[c];
+    *settings = text;
+    for (int c = 0; c < NCLASSES; c++)
+        if (find_named(classes[c], text)) return classes[c];
     return NULL;
 }
 
-bool mt_model_is_class(const char *text) {
-    return class_of(text) != NULL;
+bool mt_model_is_text(const char *text) {
+    const char *settings;
+    return class_of(text, &settings) != NULL;
 }
 
 enum mt_status mt_model_settings(const char *text, struct mt_model *model, struct mt_err *err) {
-    *model = (struct mt_model){.class = class_of(text)};
-    size_t length = strcspn(text, ":");
-    if (!model->class) return unknown_class(text, length, err);
+    const char *settings;
+    *model = (struct mt_model){.class = class_of(text, &settings)};
+    if (!model->class) return unknown_class(text, strcspn(text, ":"), err);
     for (const struct mt_model_option *o = model->class->options; o->name; o++) {
         assert(model->noptions < MT_MODEL_OPTIONS);
         model->options[model->noptions] = *o;
         model->options[model->noptions++].value = o->preset;
     }
-    return text[length] ? parse_settings(model, text + length + 1, err) : MT_OK;
+    return settings ? parse_settings(model, settings, err) : MT_OK;
 }
 
 enum mt_status mt_model_parse(const char *text, struct mt_model *model, struct mt_err *err) {
@@ -128,8 +154,10 @@ enum mt_status mt_model_parse(const char *text, struct mt_model *model, struct m
 void mt_model_help(FILE *file) {
     for (int c = 0; c < NCLASSES; c++) {
         fprintf(file, "%s: %s\n", classes[c]->name, classes[c]->help);
-        for (const char *const *n = classes[c]->named; *n; n += 2) fprintf(file, "  %-8s  %s\n", n[0], n[1]);
+        for (const char *const *n = classes[c]->named; *n; n += 2) fprintf(file, "  %-14s  %s\n", n[0], n[1]);
+        struct mt_arena arena = MT_ARENA_INIT;
         for (const struct mt_model_option *o = classes[c]->options; o->name; o++)
-            fprintf(file, "  %s=%lld  %s\n", o->name, (long long)o->preset, o->help);
+            fprintf(file, "  %s  %s\n", mt_model_option_text(o, o->preset, &arena), o->help);
+        mt_arena_release(&arena);
     }
 }

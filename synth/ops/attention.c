@@ -41,17 +41,25 @@ static struct indices draft_indices(struct mt_draft *d, int q, int kv) {
     return x;
 }
 
-int mt_op_attention(struct mt_graph *graph, const char *name, int q, int kv, bool causal, double p) {
+static int attention_with(struct mt_graph *graph, const char *name, int q, int kv, struct mt_attr attr) {
     struct mt_draft d = mt_draft(graph, name, MT_OP_attention);
     struct indices x = draft_indices(&d, q, kv);
     mt_draft_in(&d, q, x.q);
     mt_draft_in(&d, kv, x.kv);
     mt_draft_out(&d, "", graph->type, x.nq, x.q);
     mt_draft_out(&d, ".lse", graph->acc, x.nq - 1, x.lse);
-    d.op.attr = (struct mt_attr){.causal = causal, .p = p};
+    d.op.attr = attr;
     d.op.attr.scale = 1 / sqrt((double)mt_value_extent(graph, kv, 4));
-    if (p > 0) d.op.attr.tag = ++graph->tags;
+    if (attr.p > 0) d.op.attr.tag = ++graph->tags;
     return mt_draft_end(&d);
+}
+
+int mt_op_attention(struct mt_graph *graph, const char *name, int q, int kv, bool causal, double p) {
+    return attention_with(graph, name, q, kv, (struct mt_attr){.causal = causal, .p = p});
+}
+
+int mt_op_window_attention(struct mt_graph *graph, const char *name, int q, int kv, int64_t window, double p) {
+    return attention_with(graph, name, q, kv, (struct mt_attr){.causal = true, .window = window, .p = p});
 }
 
 static void attention_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
@@ -93,6 +101,8 @@ static double points(const struct mt_op *op, const int64_t *extent) {
     bool gradient = op->kind == MT_OP_attention_grad;
     const int *q = op->in_index[gradient], *kv = op->in_index[1 + gradient];
     double s = (double)extent[q[1]], t = (double)extent[kv[1]], points = op->attr.causal ? s * (t + 1) / 2 : s * t;
+    double w = op->attr.window ? fmin(t, (double)op->attr.window) : t;
+    if (op->attr.causal) points -= s / t * (t - w) * (t - w + 1) / 2; /* of the queries behind the first window */
     for (int a = 0; a < MT_MAX_AXES && q[a] >= 0; a++)
         if (a != 1) points *= (double)extent[q[a]];
     return points;

@@ -11,6 +11,11 @@ int mt_op_relu(struct mt_graph *graph, const char *name, int x) {
     return mt_draft_map(graph, name, MT_OP_relu, graph->type, 1, &x, NULL);
 }
 
+int mt_op_silu_mul(struct mt_graph *graph, const char *name, int gate, int up) {
+    int in[2] = {gate, up};
+    return mt_draft_map(graph, name, MT_OP_silu_mul, graph->type, 2, in, NULL);
+}
+
 int mt_op_dropout(struct mt_graph *graph, const char *name, int x, double p) {
     if (p == 0) return x;
     struct mt_attr attr = {.p = p, .tag = ++graph->tags};
@@ -54,6 +59,18 @@ static void relu_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
     vjp_by_input(vjp, op, MT_OP_relu_grad);
 }
 
+static void silu_mul_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
+    struct mt_graph *g = vjp->graph;
+    int in[3] = {mt_vjp_gradient_cast(vjp, op->out[0]), op->in[0], op->in[1]}, index[MT_MAX_AXES];
+    struct mt_draft d = mt_draft(g, mt_vjp_name(vjp, "x"), MT_OP_silu_mul_grad);
+    int n = mt_draft_indices(&d, in[0], 0, g->values[in[0]].naxes, index);
+    for (int i = 0; i < 3; i++) mt_draft_in(&d, in[i], index);
+    int dgate = mt_draft_out(&d, "", g->type, n, index), dup = mt_draft_out(&d, ".up", g->type, n, index);
+    mt_draft_end(&d);
+    mt_vjp_accumulate(vjp, op->in[0], dgate);
+    mt_vjp_accumulate(vjp, op->in[1], dup);
+}
+
 static void dropout_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
     struct mt_graph *g = vjp->graph;
     int dy = mt_vjp_gradient_cast(vjp, op->out[0]);
@@ -83,6 +100,8 @@ const struct mt_op_class mt_op_class_gelu = {.cheap = true, .vjp = gelu_vjp};
 const struct mt_op_class mt_op_class_gelu_grad = {.linear = {1u << 0}};
 const struct mt_op_class mt_op_class_relu = {.cheap = true, .vjp = relu_vjp};
 const struct mt_op_class mt_op_class_relu_grad = {.linear = {1u << 0}};
+const struct mt_op_class mt_op_class_silu_mul = {.cheap = true, .linear = {1u << 1}, .vjp = silu_mul_vjp};
+const struct mt_op_class mt_op_class_silu_mul_grad = {.linear = {1u << 0}};
 const struct mt_op_class mt_op_class_dropout = {.linear = {1u << 0}, .vjp = dropout_vjp};
 const struct mt_op_class mt_op_class_cast = {.linear = {1u << 0}, .vjp = cast_vjp};
 const struct mt_op_class mt_op_class_fill = {0};

@@ -25,7 +25,8 @@ int mt_op_matmul(struct mt_graph *graph, const char *name, int a, int b, int nk,
 int mt_op_add(struct mt_graph *graph, const char *name, int a, int b); /* b has the last axes of a, or all */
 int mt_op_gelu(struct mt_graph *graph, const char *name, int x);
 int mt_op_relu(struct mt_graph *graph, const char *name, int x);
-int mt_op_dropout(struct mt_graph *graph, const char *name, int x, double p); /* x itself when p is 0 */
+int mt_op_silu_mul(struct mt_graph *graph, const char *name, int gate, int up); /* silu(gate) up */
+int mt_op_dropout(struct mt_graph *graph, const char *name, int x, double p);   /* x itself when p is 0 */
 int mt_op_cast(struct mt_graph *graph, const char *name, int x, enum mt_type to);
 int mt_op_fill(struct mt_graph *graph, const char *name, int like, double value, enum mt_type to);
 
@@ -36,12 +37,20 @@ int mt_op_sq_norm(struct mt_graph *graph, const char *name, int x);
 /* sum, norm_sqdev and norm_apply over the last axis; beta may be -1. */
 int mt_op_layer_norm(struct mt_graph *graph, const char *name, int x, int gamma, int beta, double eps);
 
+/* rms_sq and rms_apply over the last axis: x / sqrt(mean of x^2 + eps) * gamma. */
+int mt_op_rms_norm(struct mt_graph *graph, const char *name, int x, int gamma, double eps);
+
+/* x[batch, seq, heads, ..., headsize], turned by its positions; of *attr only rope_* are read (kernels/op/op.h). */
+int mt_op_rotary(struct mt_graph *graph, const char *name, int x, const struct mt_attr *attr);
+
 int mt_op_embedding(struct mt_graph *graph, const char *name, int table, int ids);
 
 /* q[batch, seq, heads, headsize], kv[batch, keys, two, heads, headsize] -> o, as q; scores are divided by the root of
  * headsize. Each head of keys and values serves the same number of query heads: one where q's heads have kv's label;
  * grouped, q's heads are two axes, of which the first has kv's label. `keys` may be the label seq again. */
 int mt_op_attention(struct mt_graph *graph, const char *name, int q, int kv, bool causal, double p);
+/* Causal, where a query sees the last `window` keys up to its own; 0: all up to its own. */
+int mt_op_window_attention(struct mt_graph *graph, const char *name, int q, int kv, int64_t window, double p);
 
 /* The parts of a value along an axis: consecutive ranges of it, out[nparts]. Part p is named `name` with its suffix.
  * join: the reverse, a value of `naxes` axes, of which `axis` has the label `label`. */

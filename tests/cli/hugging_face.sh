@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Models and weights in Hugging Face folders, in and out. tests/cli/folders/ has tiny models that transformers 5.23 wrote,
-# with random weights, and the loss (f64) that it computes for the bytes of `seq 1 300`, in windows of 16.
+# with random weights in f32, bf16 and f16, and the loss that it computes in f64 for the bytes of `seq 1 300`, in windows
+# of 16; but its norms and angles of Llamas are in f32 always.
 . "$SOURCE/tests/cli/lib.bash"
 folders=$SOURCE/tests/cli/folders
 seq 1 300 >text.txt
@@ -15,7 +16,7 @@ for model in "$folders"/*/; do
     --storage split -o "$name.json" 2>plan.txt || fail "$name: $(cat plan.txt)"
   train() { mpirun -n 3 $MOTLEY train "$name.json" --data text.txt --val text.txt "$@" >out.txt 2>&1 || fail "$name: $(cat out.txt)"; }
   train --init "$model" --steps 0 --out "$name.0"
-  near "$(loss_of "$name.0" 0)" "$(cat "$model/expected_loss")" 1e-12 ||
+  near "$(loss_of "$name.0" 0)" "$(cat "$model/expected_loss")" $([ "$name" = gpt2 ] && echo 1e-12 || echo 1e-6) ||
     fail "$name: loss $(loss_of "$name.0" 0), but transformers computes $(cat "$model/expected_loss")"
   train --init "$model" --out "$name.20"
   train --init "$name.20" --steps 0 --out "$name.again"

@@ -42,9 +42,14 @@ static struct heads heads_of(const struct mt_call *call) {
     return g;
 }
 
-/* How many of the keys [key, key + keys) are not masked for a query of the box. */
-static int64_t seen(const struct mt_attr *attr, const struct heads *g, int64_t query, int64_t key, int64_t keys) {
-    return attr->causal ? largest(0, least(keys, g->a.first + query + 1 - key)) : keys;
+/* Which of the keys [key, key + keys) are not masked for a query of the box: [from, end) of them. */
+struct seen {
+    int64_t from, end;
+};
+static struct seen seen(const struct mt_attr *attr, const struct heads *g, int64_t query, int64_t key, int64_t keys) {
+    int64_t behind = g->a.first + query + 1 - key;
+    int64_t end = attr->causal ? largest(0, least(keys, behind)) : keys;
+    return (struct seen){g->a.window ? largest(0, least(end, behind - g->a.window)) : 0, end};
 }
 
 /* The end of the keys that queries before `end` see. */
@@ -52,9 +57,19 @@ static int64_t key_end(const struct mt_attr *attr, const struct heads *g, int64_
     return attr->causal ? least(g->a.t, g->a.first + end) : g->a.t;
 }
 
+/* The first block of keys that queries from `query` on see. */
+static int64_t key_begin(const struct heads *g, int64_t query) {
+    return g->a.window ? largest(0, g->a.first + query + 1 - g->a.window) / KEYS * KEYS : 0;
+}
+
 /* The first block of queries that sees `key`. */
 static int64_t query_begin(const struct mt_attr *attr, const struct heads *g, int64_t key) {
     return attr->causal ? largest(0, key - g->a.first) / QUERIES * QUERIES : 0;
+}
+
+/* The end of the queries that see keys before `end`. */
+static int64_t query_end(const struct heads *g, int64_t end) {
+    return g->a.window ? least(g->a.s, end - 1 + g->a.window - g->a.first) : g->a.s;
 }
 
 /* The random numbers of query i's keys from `key` on, of head h of sample b. */
@@ -119,15 +134,16 @@ MT_CLONES static A TYPED(max_of)(int64_t n, const A *x, A m) {
     return m;
 }
 
-/* x[0, n) = exp(scale x - m), x[n, all) = 0; returns the sum. */
-MT_CLONES static A TYPED(exponentials)(int64_t n, int64_t all, A scale, A m, A *x) {
+/* x[from, end) = exp(scale x - m), the rest of x[0, all) = 0; returns the sum. */
+MT_CLONES static A TYPED(exponentials)(struct seen seen, int64_t all, A scale, A m, A *x) {
     A sum = 0;
+    for (int64_t j = 0; j < seen.from; j++) x[j] = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < n; j++) {
+    for (int64_t j = seen.from; j < seen.end; j++) {
         x[j] = EXP(scale * x[j] - m);
         sum += x[j];
     }
-    for (int64_t j = n; j < all; j++) x[j] = 0;
+    for (int64_t j = seen.end; j < all; j++) x[j] = 0;
     return sum;
 }
 
@@ -156,9 +172,9 @@ static void TYPED(softmax_block)(const struct mt_call *call, const struct heads 
                                  const int64_t size[2], struct TYPED(forward) * w) {
     const struct mt_attr *t = call->attr;
     for (int64_t i = 0; i < size[0]; i++) {
-        int64_t n = seen(t, g, at[0] + i, at[1], size[1]);
+        struct seen n = seen(t, g, at[0] + i, at[1], size[1]);
         A *x = w->scores + i * WIDTH, old = w->most[i];
-        A most = n ? TYPED(max_of)(n, x, (A)-INFINITY) * (A)t->scale : old;
+        A most = n.end > n.from ? TYPED(max_of)(n.end - n.from, x + n.from, (A)-INFINITY) * (A)t->scale : old;
         most = most > old ? most : old;
         A fade = old == (A)-INFINITY ? 0 : EXP(old - most);
         w->sum[i] = w->sum[i] * fade + TYPED(exponentials)(n, size[1], (A)t->scale, most, x);
@@ -186,7 +202,7 @@ static void TYPED(forward_block)(const struct mt_call *call, const struct heads 
     memset(w->o, 0, (size_t)(QUERIES * w->width) * sizeof(A));
     for (int i = 0; i < QUERIES; i++) w->most[i] = (A)-INFINITY, w->sum[i] = 0;
     int64_t end = key_end(call->attr, g, query + queries);
-    for (int64_t key = 0; key < end; key += KEYS) {
+    for (int64_t key = key_begin(g, query); key < end; key += KEYS) {
         int64_t keys = least(KEYS, end - key);
         TYPED(pack)(k + key * a->kv_row, columns, d, keys, w->k);
         memset(w->scores, 0, QUERIES * WIDTH * sizeof(A));
@@ -313,7 +329,8 @@ static void TYPED(backward_block)(const struct mt_call *call, const struct heads
 static void TYPED(backward_queries)(const struct mt_call *call, const struct heads *g,
                                     const struct TYPED(member) * member, int64_t key, int64_t keys,
                                     struct TYPED(backward) * w) {
-    for (int64_t query = query_begin(call->attr, g, key); query < g->a.s; query += QUERIES) {
+    int64_t last = query_end(g, key + keys);
+    for (int64_t query = query_begin(call->attr, g, key); query < last; query += QUERIES) {
         int64_t queries = least(QUERIES, g->a.s - query), end = key_end(call->attr, g, query + queries);
         int64_t sees = least(keys, round_up(end - key, MR)), at[2] = {query, key}, size[2] = {queries, sees};
         if (end > key) TYPED(backward_block)(call, g, member, at, size, w);

@@ -22,7 +22,7 @@ struct attention {
     uint64_t seed, stream;
 };
 struct attention attention_of(const struct mt_call *call);
-/* Whether inputs and outputs have types that fit, and none is empty. */
+/* Whether inputs and outputs have types that fit, none is empty, and no window hides keys. */
 bool attention_fits(const struct mt_call *call);
 
 /* A thread's scratch: blocks of scores and of their gradients; dropout factors and random numbers of a row;

@@ -26,7 +26,7 @@ struct attention attention_of(const struct mt_call *call) {
 bool attention_fits(const struct mt_call *call) {
     enum mt_type type = call->in[0].type;
     const char *in = mt_op_info[call->kind].in_types, *out = mt_op_info[call->kind].out_types;
-    if (type != MT_F32 && type != MT_BF16) return false;
+    if ((type != MT_F32 && type != MT_BF16) || mt_attention_of(call).window) return false;
     for (int i = 0; i < call->nin + call->nout; i++) {
         const struct mt_tensor *t = i < call->nin ? &call->in[i] : &call->out[i - call->nin];
         char letter = i < call->nin ? in[i] : out[i - call->nin];

@@ -72,6 +72,7 @@ static const char *sums_of(enum mt_op_kind kind) {
     switch (kind) {
     case MT_OP_matmul:
     case MT_OP_embedding_grad:
+    case MT_OP_rms_param_grad:
     case MT_OP_sum: return "A";
     case MT_OP_norm_param_grad: return "AB";
     default: return "";
@@ -100,12 +101,19 @@ static bool same_attr(const struct mt_attr *a, const struct mt_attr *b) {
            a->any_order == b->any_order && a->eps == b->eps && a->value == b->value && a->to == b->to &&
            a->clip == b->clip && a->beta1 == b->beta1 && a->beta2 == b->beta2 && a->momentum == b->momentum &&
            a->decay == b->decay && a->lr_scale == b->lr_scale && a->nesterov == b->nesterov &&
-           a->accumulate == b->accumulate && a->epilogue == b->epilogue && a->interval == b->interval;
+           a->accumulate == b->accumulate && a->epilogue == b->epilogue && a->interval == b->interval &&
+           a->window == b->window && a->rope_base == b->rope_base && a->rope_factor == b->rope_factor &&
+           a->rope_low == b->rope_low && a->rope_high == b->rope_high && a->rope_context == b->rope_context &&
+           a->inverse == b->inverse;
 }
 
 static struct mt_attr attention_attr(const struct mt_attr *t, bool gradient) {
-    return (struct mt_attr){
-        .p = t->p, .tag = t->tag, .scale = t->scale, .causal = t->causal, .any_order = gradient && t->any_order};
+    return (struct mt_attr){.p = t->p,
+                            .tag = t->tag,
+                            .scale = t->scale,
+                            .causal = t->causal,
+                            .window = t->window,
+                            .any_order = gradient && t->any_order};
 }
 
 /* The attributes that a fused kernel gives its member of kind `kind`, whose first operand has `naxes` axes. */

@@ -224,10 +224,10 @@ enum mt_status mt_config_parse(const char *name, const char *text, size_t length
     return st;
 }
 
-/* A class name before a colon or alone is a model's text, whatever files there are. */
+/* A model's text is one, whatever files there are. */
 bool mt_config_is_path(const char *text) {
     if (strchr(text, '/')) return true;
-    return !mt_model_is_class(text) && !access(text, F_OK);
+    return !mt_model_is_text(text) && !access(text, F_OK);
 }
 
 enum mt_status mt_config_read(const char *path, struct mt_arena *arena, struct mt_config *config, struct mt_err *err) {

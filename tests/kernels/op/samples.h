@@ -20,11 +20,13 @@ struct spec {
     const char *whole; /* indices that cannot be split; null: none */
 };
 
-/* Attention and its gradient: full, causal, and with dropout. */
+/* Attention and its gradient: full, causal, in a window, and with dropout. */
 #define ATTENTIONS(forward, backward, whole)                                                                           \
     {MT_OP_attention, forward, {.scale = 0.25}, whole},                                                                \
         {MT_OP_attention, forward, {.scale = 0.25, .causal = true}, whole},                                            \
         {MT_OP_attention, forward, {.scale = 0.25, .causal = true, .p = 0.2, .tag = 9}, whole},                        \
+        {MT_OP_attention, forward, {.scale = 0.25, .causal = true, .window = 5}, whole},                               \
+        {MT_OP_attention_grad, backward, {.scale = 0.25, .causal = true, .window = 5, .p = 0.2, .tag = 9}, whole},     \
         {MT_OP_attention_grad, backward, {.scale = 0.25}, whole},                                                      \
         {MT_OP_attention_grad, backward, {.scale = 0.25, .causal = true}, whole},                                      \
         {MT_OP_attention_grad, backward, {.scale = 0.25, .causal = true, .p = 0.2, .tag = 9}, whole},
@@ -60,12 +62,30 @@ static const struct spec specs[] = {
     {MT_OP_norm_grad, "xye,xye,xy,xy,e,xy,xy>xye", {.eps = 1e-5}, 0},
     {MT_OP_norm_param_grad, "xye,xye,xy,xy>e,e", {.eps = 1e-5}, 0},
     {MT_OP_norm_param_grad, "xye,xye,xy,xy>e,e", {.eps = 1e-5, .accumulate = true}, "xy"},
+    {MT_OP_rms_sq, "xye>xy", {0}, 0},
+    {MT_OP_rms_apply, "xye,xy,e>xye", {.eps = 1e-5}, 0},
+    {MT_OP_rms_dot, "xye,xye,xy,e>xy", {.eps = 1e-5}, 0},
+    {MT_OP_rms_grad, "xye,xye,xy,e,xy>xye", {.eps = 1e-5}, 0},
+    {MT_OP_rms_param_grad, "xye,xye,xy>e", {.eps = 1e-5}, 0},
+    {MT_OP_rms_param_grad, "xye,xye,xy>e", {.eps = 1e-5, .accumulate = true}, "xy"},
+    {MT_OP_rotary, "bshu>bshu", {.rope_base = 10000}, "u"},
+    {MT_OP_rotary, "bsgru>bsgru", {.rope_base = 500, .inverse = true}, "u"},
+    {MT_OP_rotary,
+     "bshu>bshu",
+     {.rope_base = 100, .rope_factor = 8, .rope_low = 1, .rope_high = 4, .rope_context = 20},
+     "u"},
+    {MT_OP_silu_mul, "xyz,xyz>xyz", {0}, 0},
+    {MT_OP_silu_mul_grad, "xyz,xyz,xyz>xyz,xyz", {0}, 0},
     {MT_OP_embedding, "ve,xy>xye", {0}, 0},
     {MT_OP_embedding_grad, "xye,xy>ve", {0}, 0},
     {MT_OP_embedding_grad, "xye,xy>ve", {.accumulate = true}, "xy"},
     {MT_OP_attention_packed, "bs3hd>bshd,bhs", {.scale = 0.25}, "s3d"},
     {MT_OP_attention_packed, "bs3hd>bshd,bhs", {.scale = 0.25, .causal = true}, "s3d"},
     {MT_OP_attention_packed, "bs3hd>bshd,bhs", {.scale = 0.25, .causal = true, .p = 0.2, .tag = 9}, "s3d"},
+    {MT_OP_attention_packed, "bs3hd>bshd,bhs", {.scale = 0.25, .causal = true, .window = 1}, "s3d"},
+    {MT_OP_attention_packed, "bs3hd>bshd,bhs", {.scale = 0.25, .causal = true, .window = 3}, "s3d"},
+    {MT_OP_attention_packed_grad, "bshd,bs3hd,bshd,bhs>bs3hd", {.scale = 0.25, .causal = true, .window = 1}, "s3d"},
+    {MT_OP_attention_packed_grad, "bshd,bs3hd,bshd,bhs>bs3hd", {.scale = 0.25, .causal = true, .window = 3}, "s3d"},
     {MT_OP_attention_packed_grad, "bshd,bs3hd,bshd,bhs>bs3hd", {.scale = 0.25}, "s3d"},
     {MT_OP_attention_packed_grad, "bshd,bs3hd,bshd,bhs>bs3hd", {.scale = 0.25, .causal = true}, "s3d"},
     {MT_OP_attention_packed_grad,
@@ -190,7 +210,11 @@ static bool sample_is_index(const struct sample *s, int operand) {
 /* Inputs that must be positive, as bits. */
 static unsigned positive_inputs(enum mt_op_kind kind) {
     switch (kind) {
-    case MT_OP_norm_apply: return 1u << 2;
+    case MT_OP_rms_apply: return 1u << 1;
+    case MT_OP_norm_apply:
+    case MT_OP_rms_dot:
+    case MT_OP_rms_grad:
+    case MT_OP_rms_param_grad: return 1u << 2;
     case MT_OP_norm_dots:
     case MT_OP_norm_grad:
     case MT_OP_norm_param_grad:
@@ -311,8 +335,9 @@ static void outputs_free(const struct sample *s, double **out) {
 /* "attention bs3hd>bshd,bhs causal" */
 static const char *sample_text(const struct sample *s) {
     static char text[256];
-    snprintf(text, sizeof text, "%s %s%s%s", sample_info(s)->name, s->spec->shapes,
-             s->spec->attr.causal ? " causal" : "", s->spec->attr.p > 0 ? " p" : "");
+    snprintf(text, sizeof text, "%s %s%s%s%s", sample_info(s)->name, s->spec->shapes,
+             s->spec->attr.causal ? " causal" : "", s->spec->attr.window ? " window" : "",
+             s->spec->attr.p > 0 ? " p" : "");
     return text;
 }
 

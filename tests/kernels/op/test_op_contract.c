@@ -94,6 +94,11 @@ static void attributes(void) {
         {MT_OP_attention, "bskd,bt2gd>bskd,bks", {.scale = 1}, 0}, /* 7 query heads for 2 */
         {MT_OP_attention, "bsrgd,bt2ed>bsrgd,brgs", {.scale = 1}, 0},
         {MT_OP_attention, "bsrgzd,bt2rd>bsrgzd,brgzs", {.scale = 1}, 0},
+        {MT_OP_attention, "bshd,bt2hd>bshd,bhs", {.scale = 1, .window = 3}, 0}, /* a window, but not causal */
+        {MT_OP_attention, "bshd,bt2hd>bshd,bhs", {.scale = 1, .causal = true, .window = -1}, 0},
+        {MT_OP_rotary, "bshu>bshu", {.rope_base = 0}, 0},
+        {MT_OP_rotary, "bshu>bshu", {.rope_base = 100, .rope_factor = -1}, 0},
+        {MT_OP_rotary, "bsuh>bsuh", {.rope_base = 100}, 0}, /* 3 elements a head */
         {MT_OP_separate, "7xz>2xz,3xz,xz,xz", {.axis = 0, .parts = 3}, 0},
         {MT_OP_separate, "7xz>2xz,3xz", {.axis = 0, .parts = 2}, 0},
         {MT_OP_separate, "7xz>2xz,3xz,xz,xz", {.axis = 1, .parts = 4}, 0},

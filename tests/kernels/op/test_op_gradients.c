@@ -91,7 +91,33 @@ static void dropout_backward(struct problem *p) {
     CALL(dropout, &p->attr, &the_clock, (p->dy[0]), (p->dx[0]));
 }
 
+static void silu_forward(struct problem *p) {
+    CALL(silu_mul, &p->attr, &the_clock, (p->x[0], p->x[1]), (p->y[0]));
+}
+static void silu_backward(struct problem *p) {
+    CALL(silu_mul_grad, &p->attr, &the_clock, (p->dy[0], p->x[0], p->x[1]), (p->dx[0], p->dx[1]));
+}
+static void rotary_forward(struct problem *p) {
+    CALL(rotary, &p->attr, &the_clock, (p->x[0]), (p->y[0]));
+}
+static void rotary_backward(struct problem *p) {
+    struct mt_attr back = p->attr;
+    back.inverse = true;
+    CALL(rotary, &back, &the_clock, (p->dy[0]), (p->dx[0]));
+}
+
 static void element_wise(void) {
+    prepare(&(struct problem){.name = "silu_mul",
+                              .x = {NORMALS(1, 5, 7), NORMALS(2, 5, 7)},
+                              .y = {TENSOR(5, 7)},
+                              .forward = silu_forward,
+                              .backward = silu_backward});
+    prepare(&(struct problem){.name = "rotary",
+                              .x = {NORMALS(1, 2, 9, 3, 6)},
+                              .y = {TENSOR(2, 9, 3, 6)},
+                              .attr = {.rope_base = 20},
+                              .forward = rotary_forward,
+                              .backward = rotary_backward});
     prepare(&(struct problem){.name = "gelu",
                               .x = {NORMALS(1, 5, 7)},
                               .y = {TENSOR(5, 7)},
@@ -234,6 +260,28 @@ static void norms(void) {
                               .backward = residual_backward});
 }
 
+/* Root-mean-square norm in steps; extra: q, d. */
+static void rms_forward(struct problem *p) {
+    CALL(rms_sq, &p->attr, &the_clock, (p->x[0]), (p->extra[0]));
+    CALL(rms_apply, &p->attr, &the_clock, (p->x[0], p->extra[0], p->x[1]), (p->y[0]));
+}
+static void rms_backward(struct problem *p) {
+    struct mt_tensor *x = p->x, *q = &p->extra[0], *d = &p->extra[1];
+    CALL(rms_dot, &p->attr, &the_clock, (p->dy[0], x[0], *q, x[1]), (*d));
+    CALL(rms_grad, &p->attr, &the_clock, (p->dy[0], x[0], *q, x[1], *d), (p->dx[0]));
+    CALL(rms_param_grad, &p->attr, &the_clock, (p->dy[0], x[0], *q), (p->dx[1]));
+}
+
+static void rms_norms(void) {
+    prepare(&(struct problem){.name = "root-mean-square norm in steps",
+                              .x = {NORMALS(1, 3, 4, 7), NORMALS(2, 7)},
+                              .y = {TENSOR(3, 4, 7)},
+                              .extra = {TENSOR(3, 4), TENSOR(3, 4)},
+                              .attr = {.eps = 1e-2},
+                              .forward = rms_forward,
+                              .backward = rms_backward});
+}
+
 static void packed_forward(struct problem *p) {
     CALL(attention_packed, &p->attr, &the_clock, (p->x[0]), (p->y[0], p->extra[0]));
 }
@@ -267,11 +315,14 @@ static void whole_backward(struct problem *p) {
 }
 
 static void attentions(void) {
-    static const struct mt_attr attrs[] = {
-        {.scale = 0.5}, {.scale = 0.5, .causal = true}, {.scale = 0.5, .causal = true, .p = 0.3, .tag = 2}};
-    for (int i = 0; i < 3; i++) {
+    static const struct mt_attr attrs[] = {{.scale = 0.5},
+                                           {.scale = 0.5, .causal = true},
+                                           {.scale = 0.5, .causal = true, .p = 0.3, .tag = 2},
+                                           {.scale = 0.5, .causal = true, .window = 4}};
+    for (int i = 0; i < 4; i++) {
         prepare(&(struct problem){.name = i == 0   ? "attention"
                                           : i == 1 ? "causal attention"
+                                          : i == 3 ? "attention in a window"
                                                    : "attention with dropout",
                                   .x = {NORMALS(1, 2, 11, 3, 2, 4)},
                                   .y = {TENSOR(2, 11, 2, 4)},
@@ -338,6 +389,7 @@ int main(void) {
     element_wise();
     linear();
     norms();
+    rms_norms();
     attentions();
     entropies();
     return 0;

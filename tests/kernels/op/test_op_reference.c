@@ -37,6 +37,30 @@ static bool dropped(const struct sample *s, uint64_t index) {
     return mt_random_u32(s->clock.seed, stream, index) < t->p * 4294967296.0;
 }
 
+/* The angle of element i of a head by its formula in Llama 3.1's report, without it the plain one. */
+static double angle_of(const struct sample *s, const struct place *p) {
+    const struct mt_attr *t = &s->spec->attr;
+    int64_t half = s->extent['u'] / 2, i = p->at['u'] % half;
+    double f = 1 / pow(t->rope_base, (double)i / (double)half), wavelength = 2 * M_PI / f;
+    double context = (double)t->rope_context;
+    if (t->rope_factor > 0 && wavelength > context / t->rope_low) {
+        f /= t->rope_factor;
+    } else if (t->rope_factor > 0 && wavelength >= context / t->rope_high) {
+        double smooth = (context / wavelength - t->rope_low) / (t->rope_high - t->rope_low);
+        f = (1 - smooth) * f / t->rope_factor + smooth * f;
+    }
+    return (t->inverse ? -f : f) * (double)p->at['s'];
+}
+
+static double rotated(const struct sample *s, const struct place *p) {
+    struct place other = *p;
+    int64_t half = s->extent['u'] / 2;
+    bool second = p->at['u'] >= half;
+    other.at['u'] += second ? -half : half;
+    double angle = angle_of(s, p);
+    return in(s, 0, p) * cos(angle) + (second ? 1 : -1) * in(s, 0, &other) * sin(angle);
+}
+
 /* Operators whose output element depends on the input elements at the same place. */
 static double by_element(const struct sample *s, int o, const struct place *p, uint64_t index) {
     const struct mt_attr *t = &s->spec->attr;
@@ -57,6 +81,17 @@ static double by_element(const struct sample *s, int o, const struct place *p, u
     case MT_OP_dropout: return dropped(s, index) ? 0 : x / (1 - t->p);
     case MT_OP_norm_apply: return xhat * in(s, 3, p) + (s->nin > 4 ? in(s, 4, p) : 0);
     case MT_OP_norm_grad: return rstd * (x * in(s, 4, p) - in(s, 5, p) / n - xhat * in(s, 6, p) / n);
+    case MT_OP_rms_apply: return x * in(s, 2, p) * pow(in(s, 1, p) / n + t->eps, -0.5);
+    case MT_OP_rms_grad: {
+        double rrms = pow(in(s, 2, p) / n + t->eps, -0.5);
+        return rrms * (x * in(s, 3, p) - in(s, 1, p) * rrms * in(s, 4, p) / n);
+    }
+    case MT_OP_rotary: return rotated(s, p);
+    case MT_OP_silu_mul: return x * in(s, 1, p) / (1 + exp(-x));
+    case MT_OP_silu_mul_grad: {
+        double gate = in(s, 1, p), sigmoid = 1 / (1 + exp(-gate));
+        return o == 0 ? x * in(s, 2, p) * sigmoid * (1 + gate * (1 - sigmoid)) : x * gate * sigmoid;
+    }
     case MT_OP_nll: return in(s, 3, p) < 0 ? 0 : log(in(s, 1, p)) + x - in(s, 2, p);
     case MT_OP_nll_grad: {
         double target = in(s, 3, p), there = target == (double)p->at['v'];
@@ -107,6 +142,12 @@ static double addend(const struct sample *s, int o, const struct place *p) {
         double gamma = s->spec->kind == MT_OP_norm_dots ? in(s, 4, p) : 1;
         bool with_xhat = s->spec->kind == MT_OP_norm_dots ? o == 1 : o == 0;
         return x * gamma * (with_xhat ? xhat : 1);
+    }
+    case MT_OP_rms_sq: return x * x;
+    case MT_OP_rms_dot:
+    case MT_OP_rms_param_grad: {
+        double gamma = s->spec->kind == MT_OP_rms_dot ? in(s, 3, p) : 1;
+        return x * gamma * in(s, 1, p) / sqrt(in(s, 2, p) / n + s->spec->attr.eps);
     }
     case MT_OP_embedding_grad: return in(s, 1, p) == (double)p->at['v'] ? x : 0;
     case MT_OP_exp_sum: return exp(x - in(s, 1, p));
@@ -285,7 +326,8 @@ static void softmax_of(const struct sample *s, const struct heads *x, int64_t b,
         for (int64_t j = 0; j < x->t; j++) {
             double score = 0;
             for (int64_t d = 0; d < x->d; d++) score += x->q[q_at(x, b, i, h) + d] * x->kv[kv_at(x, b, j, 0, h) + d];
-            x->p[i * x->t + j] = t->causal && j > i ? 0 : exp(score * t->scale);
+            bool hidden = t->causal && (j > i || (t->window && i - j >= t->window));
+            x->p[i * x->t + j] = hidden ? 0 : exp(score * t->scale);
             z += x->p[i * x->t + j];
             x->keep[i * x->t + j] = t->p > 0 && dropped(s, (uint64_t)(row * x->t + j)) ? 0 : 1 / (1 - t->p);
         }

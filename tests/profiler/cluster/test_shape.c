@@ -76,6 +76,9 @@ static const struct row rows[] = {
          4 * (240 + 480 + 240 + 48)),
     CASE(attention_grad, A(.scale = 1), "f2,4,3,5 f2,4,3,5 f2,4,2,3,5 f2,4,3,5 f2,3,4", "f2,4,3,5 f2,4,2,3,5", "",
          MT_F32, 6, 4, 5, 10 * 6 * 16 * 5, 4 * (4 * 120 + 2 * 240 + 24)),
+    /* a window of 2: the 4 queries see 1 + 2 + 2 + 2 of 10 keys */
+    CASE(attention, A(.causal = true, .scale = 1, .window = 2), "f2,4,3,5 f2,4,2,3,5", "f2,4,3,5 f2,3,4", "causal",
+         MT_F32, 5, 4, 5, 4 * 6 * 7 * 5, 4 * (120 + 240 + 120 + 24)),
     CASE(separate, A(.axis = 1, .parts = 2), "f2,7,5", "f2,5 f2,6,5", "", MT_F32, 70, 1, 1, 0, 4 * 140),
     CASE(join, A(.axis = 1), "f2,5 f2,6,5", "f2,7,5", "", MT_F32, 70, 1, 1, 0, 4 * 140),
     /* along rows */
@@ -85,6 +88,12 @@ static const struct row rows[] = {
     CASE(norm_grad, A(0), "f6,7 f6,7 f6 f6 f7 f6 f6", "f6,7", "", MT_F32, 6, 7, 1, 7 * 42, 4 * (84 + 24 + 7 + 42)),
     CASE(norm_param_grad, A(.accumulate = true), "f6,7 f6,7 f6 f6", "f7 f7", "+acc", MT_F32, 6, 7, 1, 5 * 42,
          4 * (84 + 12 + 2 * 14)),
+    CASE(rms_sq, A(0), "f2,3,7", "f2,3", "", MT_F32, 6, 7, 1, 2 * 42, 4 * (42 + 6)),
+    CASE(rms_apply, A(0), "f2,3,7 f2,3 f7", "f2,3,7", "", MT_F32, 6, 7, 1, 2 * 42, 4 * (42 + 6 + 7 + 42)),
+    CASE(rms_dot, A(0), "f6,7 f6,7 f6 f7", "f6", "", MT_F32, 6, 7, 1, 4 * 42, 4 * (84 + 6 + 7 + 6)),
+    CASE(rms_grad, A(0), "f6,7 f6,7 f6 f7 f6", "f6,7", "", MT_F32, 6, 7, 1, 5 * 42, 4 * (84 + 6 + 7 + 6 + 42)),
+    CASE(rms_param_grad, A(.accumulate = true), "f6,7 f6,7 f6", "f7", "+acc", MT_F32, 6, 7, 1, 3 * 42,
+         4 * (84 + 6 + 2 * 7)),
     CASE(layer_norm, A(0), "f6,7 f7 f7", "f6,7 f6 f6", "", MT_F32, 6, 7, 1, 8 * 42, 4 * (42 + 14 + 42 + 12)),
     CASE(residual_norm, A(0), "f6,7 f6,7 f7", "f6,7 f6,7 f6 f6", "", MT_F32, 6, 7, 1, 9 * 42, 4 * (4 * 42 + 7 + 12)),
     CASE(layer_norm_grad, A(0), "f6,7 f6,7 f6 f6 f7", "f6,7 f7 f7", "", MT_F32, 6, 7, 1, 18 * 42,
@@ -116,6 +125,9 @@ static const struct row rows[] = {
     CASE(add, A(.axes = 2), "f6,7 f7", "f6,7", "broadcast", MT_F32, 42, 1, 1, 42, 4 * (84 + 7)),
     CASE(gelu, A(0), "h6,7", "h6,7", "", MT_BF16, 42, 1, 1, 15 * 42, 2 * 84),
     CASE(gelu_grad, A(0), "f6,7 f6,7", "f6,7", "", MT_F32, 42, 1, 1, 24 * 42, 4 * 126),
+    CASE(rotary, A(.rope_base = 10), "f2,3,7,6", "f2,3,7,6", "", MT_F32, 252, 1, 1, 3 * 252, 4 * 504),
+    CASE(silu_mul, A(0), "f6,7 f6,7", "f6,7", "", MT_F32, 42, 1, 1, 12 * 42, 4 * 126),
+    CASE(silu_mul_grad, A(0), "f6,7 f6,7 f6,7", "f6,7 f6,7", "", MT_F32, 42, 1, 1, 18 * 42, 4 * 210),
     CASE(relu, A(0), "f6,7", "f6,7", "", MT_F32, 42, 1, 1, 42, 4 * 84),
     CASE(relu_grad, A(0), "f6,7 f6,7", "f6,7", "", MT_F32, 42, 1, 1, 42, 4 * 126),
     CASE(dropout, A(.p = 0.1), "f6,7", "f6,7", "", MT_F32, 42, 1, 1, 30 * 42, 4 * 84),
@@ -237,6 +249,7 @@ int main(void) {
     by_hand();
     of_models("gpt2:layers=2,heads=2,embed=16,context=8,vocab=40", 0.1, MT_F32);
     of_models("gpt2:layers=1,heads=2,embed=16,context=8,vocab=40,bias=0,tied=0", 0, MT_BF16);
+    of_models("llama:layers=2,heads=4,kv_heads=2,embed=16,context=8,vocab=40,qkv_bias=1", 0.1, MT_F32);
     of_models("mlp:context=3,embed=4,hidden=8,vocab=16", 0, MT_F64);
     return 0;
 }

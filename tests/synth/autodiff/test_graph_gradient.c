@@ -84,6 +84,19 @@ static void models_in_f64(void) {
         check_graph(g);
         mt_graph_free(g);
     }
+    for (int bits = 0; bits < 8; bits++) { /* one head of keys for 1, 2 or 4 query heads */
+        char text[192];
+        snprintf(text, sizeof text,
+                 "llama:layers=2,heads=4,kv_heads=%d,embed=8,headsize=4,ffn=12,context=7,vocab=11,eps=0.01,qkv_bias=%d,"
+                 "tied=%d,window=%d,theta=10,rope_factor=%d,rope_context=5,rope_low=0.5,rope_high=2",
+                 bits == 5  ? 4
+                 : bits & 1 ? 2
+                            : 1,
+                 bits & 1, bits >> 1 & 1, bits & 1 ? 3 : 0, bits > 3 ? 4 : 0);
+        struct mt_graph *g = model_graph(text, MT_F64, 7, bits >> 2 ? 0.3 : 0);
+        check_graph(g);
+        mt_graph_free(g);
+    }
     for (int layers = 1; layers <= 3; layers += 2) {
         char text[128];
         snprintf(text, sizeof text, "mlp:context=4,embed=5,hidden=7,vocab=9,layers=%d", layers);
@@ -172,5 +185,6 @@ int main(void) {
     models_in_f64();
     narrow_types("gpt2:layers=2,heads=2,embed=16,context=6,vocab=11", 0.2);
     narrow_types("mlp:context=4,embed=8,hidden=16,vocab=9", 0);
+    narrow_types("llama:layers=2,heads=4,kv_heads=2,embed=16,context=6,vocab=11,window=3", 0);
     return 0;
 }

@@ -170,5 +170,6 @@ int main(void) {
     check_scaled(mlp, &sgd);
     learns(gpt2);
     learns(mlp);
+    learns("llama:layers=2,heads=4,kv_heads=2,embed=16,context=8,vocab=13");
     return 0;
 }

@@ -23,7 +23,9 @@ static int grouped_attention(struct mt_graph *g, int x) {
     int proj = mt_graph_param(g, "grouped_proj", "groups queries headsize,embed", MT_INIT_NORMAL, 1);
     int keys[2] = {mt_op_matmul(g, "to_k", x, k, 1, 0), mt_op_matmul(g, "to_v", x, v, 1, 0)};
     int kv = mt_op_join(g, "kv", keys, 2, 5, 2, mt_graph_find_label(g, "two"));
-    int heads = mt_op_attention(g, "grouped", mt_op_matmul(g, "to_q", x, q, 1, 0), kv, true, 0.25);
+    const struct mt_attr rope = {.rope_base = 3};
+    int turned = mt_op_rotary(g, "rotary", mt_op_matmul(g, "to_q", x, q, 1, 0), &rope);
+    int heads = mt_op_window_attention(g, "grouped", turned, kv, 2, 0.25);
     return mt_op_matmul(g, "from_groups", heads, proj, 3, 0);
 }
 
@@ -59,10 +61,11 @@ static struct mt_graph *model(void) {
     mt_op_separate(g, "parts", mt_op_matmul(g, "to_qkv", h, qkv, 1, 0), 2, parts, 2, of);
     int heads = mt_op_attention(g, "attention", of[0], of[1], true, 0.25);
     x = mt_op_add(g, "residual", x, mt_op_matmul(g, "from_heads", heads, proj, 2, 0));
-    x = mt_op_add(g, "residual2", x, grouped_attention(g, h));
+    x = mt_op_add(g, "residual2", x, grouped_attention(g, mt_op_rms_norm(g, "rms", h, gamma, 1e-5)));
     x = mt_op_add(g, "twice", mt_op_matmul(g, "square", x, square, 1, 0), x);
     h = mt_op_add(g, "bias", mt_op_matmul(g, "up", mt_op_layer_norm(g, "norm2", x, gamma, -1, 1e-5), up, 1, 0), bias);
-    h = mt_op_dropout(g, "dropout", mt_op_relu(g, "relu", mt_op_gelu(g, "gelu", h)), 0.3);
+    h = mt_op_silu_mul(g, "silu", h, mt_op_gelu(g, "gelu", h));
+    h = mt_op_dropout(g, "dropout", mt_op_relu(g, "relu", h), 0.3);
     x = mt_op_cast(g, "cast", mt_op_matmul(g, "down", h, down, 1, 0), MT_F64);
     int logits = mt_op_matmul(g, "logits", x, wte, 1, MT_TRANS_B);
     g->loss_sum = mt_op_cross_entropy(g, "loss", logits, targets);
@@ -106,9 +109,10 @@ static int label_extent(const struct mt_graph *g, const char *name) {
 /* Inputs that may not be negative, by kind: variances, sums of exponentials, counts, second moments. */
 static bool is_positive(enum mt_op_kind kind, int input) {
     static const unsigned positive[MT_NOPS] = {
-        [MT_OP_norm_apply] = 1u << 2,      [MT_OP_norm_dots] = 1u << 3, [MT_OP_norm_grad] = 1u << 3,
-        [MT_OP_norm_param_grad] = 1u << 3, [MT_OP_nll] = 1u << 1,       [MT_OP_nll_grad] = 1u << 2,
-        [MT_OP_grad_scale] = 7u,           [MT_OP_adamw] = 1u << 2};
+        [MT_OP_norm_apply] = 1u << 2,     [MT_OP_norm_dots] = 1u << 3,       [MT_OP_norm_grad] = 1u << 3,
+        [MT_OP_rms_apply] = 1u << 1,      [MT_OP_rms_dot] = 1u << 2,         [MT_OP_rms_grad] = 1u << 2,
+        [MT_OP_rms_param_grad] = 1u << 2, [MT_OP_norm_param_grad] = 1u << 3, [MT_OP_nll] = 1u << 1,
+        [MT_OP_nll_grad] = 1u << 2,       [MT_OP_grad_scale] = 7u,           [MT_OP_adamw] = 1u << 2};
     return positive[kind] >> input & 1;
 }
 

@@ -1,0 +1,62 @@
+/* A strategy that holds the programs of others is no slower than these; a comparison has every strategy that belongs to
+ * the cluster, but the plan's own and those that hold it. */
+#include <string.h>
+
+#include "planner/make/make.h"
+#include "profiler/describe/describe.h"
+#include "tests/check.h"
+
+static struct mt_err err = MT_ERR_INIT;
+static struct mt_cluster *cluster;
+static struct mt_plan_request request;
+
+static void find(const char *name, struct mt_plan_found *found) {
+    request.strategy = NULL;
+    for (int i = 0; i < MT_NSTRATEGIES && name; i++)
+        if (!strcmp(mt_strategies[i].name, name)) request.strategy = &mt_strategies[i];
+    CHECK(!name || request.strategy, "no strategy is named %s", name);
+    CHECK_OK(mt_plan_fastest(cluster, &request, found, &err), err);
+}
+
+static double step_of(const char *name) {
+    struct mt_plan_found found;
+    find(name, &found);
+    double step_s = found.plan->prediction->step_s;
+    printf("%s on %s: %s takes %.4g ms\n", request.model, cluster->nodes[0].name, name, 1e3 * step_s);
+    mt_plan_found_release(&found);
+    return step_s;
+}
+
+static bool has_row(const struct mt_plan *plan, const char *name) {
+    char what[64];
+    snprintf(what, sizeof what, "strategy %s", name);
+    for (int i = 0; i < plan->prediction->nrejected; i++)
+        if (!strcmp(plan->prediction->rejected[i].what, what)) return true;
+    return false;
+}
+
+static void expect(const char *line, const char *model, int64_t batch, const char *const *rows) {
+    CHECK_OK(mt_cluster_describe(line, NULL, &cluster, &err), err);
+    request = (struct mt_plan_request){
+        .model = model, .device = "cuda", .fixed = {.decisions = mt_decisions_unset}, .limit_s = 600};
+    mt_job_default(&request.job);
+    request.job.batch = batch;
+    request.fixed.use = MT_USE_ALL;
+    CHECK(mt_job_set_precision(&request.job, "bf16"), "bf16");
+    double flat_s = step_of("flat");
+    CHECK(flat_s <= 1.02 * step_of("zero1"), "%s: flat is slower than zero1", line);
+    CHECK(flat_s <= 1.02 * step_of("data"), "%s: flat is slower than data", line);
+    struct mt_plan_found found;
+    request.compare = true;
+    find(NULL, &found);
+    for (int i = 0; rows[i]; i++) CHECK(has_row(found.plan, rows[i]), "%s: %s is not compared", line, rows[i]);
+    mt_plan_found_release(&found);
+    mt_cluster_free(cluster);
+}
+
+int main(void) {
+    static const char *const wide[] = {"data", "zero1", "zero3", "tensor", "tensor+sequence", NULL};
+    expect("h100:2x2 net=400G", "gpt2:layers=4,heads=16,embed=1024,context=256,vocab=8192", 16, wide);
+    expect("h100:1x4", "mlp:layers=2,hidden=4096", 64, (const char *const[]){"data", "zero1", "zero3", NULL});
+    return 0;
+}
