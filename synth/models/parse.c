@@ -116,7 +116,8 @@ static enum mt_status parse_settings(struct mt_model *model, const char *text, s
     return !st && text[length] ? parse_options(model, text + length + 1, err) : st;
 }
 
-/* The class that a text begins with, or that has a size of this name, or null. *settings: what sets options, or null. */
+/* The class that a text begins with, or that has a size of this name, or null. *settings: what sets options, or null.
+ */
 static const struct mt_model_class *class_of(const char *text, const char **settings) {
     size_t length = strcspn(text, ":");
     *settings = text[length] ? text + length + 1 : NULL;

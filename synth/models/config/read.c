@@ -62,7 +62,7 @@ static enum mt_status set_real(struct mt_config_reader *r, struct mt_json member
     enum mt_status st = mt_json_as_real(member, (double)o->least / per, (double)o->most / per, &value, err);
     if (st) return st;
     double parts = nearbyint(value * per);
-    if (fabs(value * per - parts) > 1e-6 * fmax(1, parts))
+    if (fabs(value * per - parts) > 1e-9 + 1e-12 * parts)
         return mt_json_fail(member, err, "is %s, but Motley has it in steps of %g", mt_json_shown(member), 1 / per);
     return set_option(r, member, key, (int64_t)parts, err);
 }
