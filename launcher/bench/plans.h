@@ -19,9 +19,9 @@
 struct mt_bench_plans_options {
     const char **paths;
     int npaths;
-    const char *device;               /* a kind; null: the plans' */
+    const char *device; /* a kind; null: the plans' */
     const struct mt_data_files *data; /* null: random tokens */
-    const char *json;                 /* a file, or null */
+    const char *json;   /* a file, or null */
     int repetitions;
     int64_t steps, warmup;
     bool alone;        /* one program in memory at a time, even if all fit */

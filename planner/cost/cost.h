@@ -49,8 +49,8 @@ struct mt_cost {
 /* basis: NOMINAL or MEASURED, by the device's class. floor_s: flops at the class's best rate, and of nominal classes
  * bytes at the memory's rate. */
 struct mt_cost mt_cost_op(const struct mt_costs *costs, int rank, const struct mt_op_shape *shape);
-/* What a rank takes at least for a box with the part p of an operator's work, whatever the box's sizes: any_s + p
- * all_s, from p = 0 (an empty box) to 1. `shape` is that of the whole. Zeros: nothing is known. See least.c. */
+/* What a rank takes at least for a box with the part p of an operator's work, whatever the box's sizes: any_s + p all_s,
+ * from p = 0 (an empty box) to 1. `shape` is that of the whole. Zeros: nothing is known. See least.c. */
 struct mt_op_least {
     double any_s, all_s;
 };

@@ -122,7 +122,7 @@ static struct mt_plan *bound_new_plan(const struct bound_case *c, int nranks, co
 
 /* The most that a rank holds of a plan's program, and its step. */
 static inline double bound_predict(const struct bound_case *c, struct mt_plan *p, const int *device, bool *fits,
-                                   int64_t *arena_bytes) {
+                            int64_t *arena_bytes) {
     struct mt_costs costs = {.cluster = c->cluster, .nranks = p->nranks, .device = device};
     struct mt_program program;
     struct mt_prediction prediction;
