@@ -116,8 +116,25 @@ static inline bool damage_llama(struct mt_program *p, int i) {
     return i == 0 ? untrained_gain(p) : i == 1 ? residual_per_rank(p) : other_keys(p);
 }
 
+/* In most programs the branch of a residual is a sum of parts, by the rule of the last operator of heads or of ffn, and
+ * the residual is added to it where it is whole. */
+static inline void add_up_branches(const struct mt_graph *g, struct mt_choice *choice) {
+    if (below(4) == 0) return;
+    for (int o = 0; o < g->nops; o++) {
+        const struct mt_op *op = &g->ops[o];
+        bool heads = strstr(op->name, "o_proj"), last = heads || strstr(op->name, "down_proj");
+        struct mt_rule *rule = &choice->rules[o];
+        if (op->role != MT_ROLE_FORWARD || !rule || rule->inner) continue;
+        if (strstr(op->name, ".residual")) *rule = (struct mt_rule){.kind = MT_RULE_REPLICATE};
+        for (int i = 0; i < op->nindices && last && !choice->mesh.nnodes; i++)
+            if (!strcmp(g->labels[op->index_label[i]].name, heads ? "heads" : "ffn"))
+                *rule =
+                    (struct mt_rule){.kind = MT_RULE_SPLIT, .index = i, .split = &choice->splits[op->index_label[i]]};
+    }
+}
+
 static const char *const llama_class_names[] = {"an untrained gain", "a residual once per rank",
                                                 "other keys or values"};
-static const struct family llamas = {random_llama, 3, llama_class_names, damage_llama};
+static const struct family llamas = {random_llama, 3, llama_class_names, damage_llama, add_up_branches};
 
 #endif

@@ -37,6 +37,7 @@ struct family {
     int nmore;
     const char *const *names;
     bool (*damage)(struct mt_program *p, int i);
+    void (*prefer)(const struct mt_graph *graph, struct mt_choice *choice); /* rules among the drawn ones; or null */
 };
 
 enum shape { FLAT, REGULAR, RAGGED, NSHAPES };
@@ -179,6 +180,7 @@ static inline bool begin_program(struct mutants *m, struct mt_arena *arena, stru
     case REGULAR: even_choice(arena, g, count, &choice); break;
     default: tree_choice(arena, g, 2 + (int)below(5), count, &choice);
     }
+    if (m->family->prefer) m->family->prefer(g, &choice);
     if (mt_build(g, &choice, &m->program, &err)) return false;
     CHECK_OK(mt_check_program(&m->program, NULL, &err), err);
     one.rules = mt_new(arena, struct mt_rule, g->nops);
