@@ -128,7 +128,7 @@ static enum mt_status open_data(struct mt_bench_plans *b, struct mt_err *err) {
     b->batch = mt_value_extent(first->graph, tokens, 0), b->seq = mt_value_extent(first->graph, tokens, 1);
     if (!b->options->data) return MT_OK;
     mt_watch_phase(MT_WATCH_SLOW, "reading the data");
-    struct mt_data_options options = {.path = b->options->data,
+    struct mt_data_options options = {.files = b->options->data,
                                       .seq = b->seq,
                                       .vocab = mt_model_get(&first->model, "vocab"),
                                       .seed = b->plans[0].plan->job.seed};

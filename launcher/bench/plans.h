@@ -13,13 +13,14 @@
 #define MT_LAUNCHER_BENCH_PLANS_H
 
 #include "kernels/base/err.h"
+#include "launcher/data/data.h"
 #include "launcher/session/emulate.h"
 
 struct mt_bench_plans_options {
     const char **paths;
     int npaths;
     const char *device; /* a kind; null: the plans' */
-    const char *data;   /* training data; null: random tokens */
+    const struct mt_data_files *data; /* null: random tokens */
     const char *json;   /* a file, or null */
     int repetitions;
     int64_t steps, warmup;

@@ -5,11 +5,11 @@
 #include "kernels/base/arena.h"
 #include "launcher/bench/plans.h"
 #include "launcher/commands/command.h"
+#include "launcher/flags/data_flags.h"
 #include "launcher/flags/flags.h"
 #include "launcher/session/session.h"
 
 enum {
-    KEY_DATA = 'd',
     KEY_DEVICE = 0x2000,
     KEY_EMULATE,
     KEY_JSON,
@@ -25,10 +25,10 @@ struct plans_flags {
     struct mt_arena arena;
     struct mt_bench_plans_options options;
     int capacity;
+    struct mt_data_flags data;
 };
 
 static const struct argp_option flag_table[] = {
-    {"data", KEY_DATA, "FILE", 0, "training data, as for `motley train` [random tokens]", 1},
     {"repetitions", KEY_REPETITIONS, "N", 0, "turns of each plan, which begin with another plan each time [5]", 1},
     {"steps", KEY_STEPS, "N", 0, "steps of a turn that count [20]", 1},
     {"warmup", KEY_WARMUP, "N", 0, "steps before them [3]", 1},
@@ -51,7 +51,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     enum mt_status st = MT_OK;
     int64_t count;
     switch (key) {
-    case KEY_DATA: st = mt_flag_path("--data", text, &o->data, f->err); break;
+    case ARGP_KEY_INIT: state->child_inputs[0] = &f->data; break;
     case KEY_REPETITIONS:
         if (!(st = mt_flag_int("--repetitions", text, 1, 10000, &count, f->err))) o->repetitions = (int)count;
         break;
@@ -69,9 +69,11 @@ static error_t parse(int key, char *text, struct argp_state *state) {
 }
 
 int mt_command_bench_plans(int argc, char **argv) {
-    static const struct argp argp = {
+    const struct argp_child children[] = {{mt_data_argp(), 0, "Data [random tokens]:", 3}, {0}};
+    const struct argp argp = {
         .options = flag_table,
         .parser = parse,
+        .children = children,
         .args_doc = "PLAN...",
         .doc = "Measure plans of one model and job against each other, in turn, in one run: "
                "`mpirun -n RANKS motley bench plans a.json b.json`.\v"
@@ -79,7 +81,10 @@ int mt_command_bench_plans(int argc, char **argv) {
                "repetition."};
     struct mt_err err = MT_ERR_INIT;
     struct plans_flags f = {.err = &err, .options = {.repetitions = 5, .steps = 20, .warmup = 3, .deadline_s = 120}};
+    mt_data_flags_init(&f.data, &err);
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
+    if (!st) st = mt_data_flags_check(&f.data, &err);
+    if (f.data.files.ndata) f.options.data = &f.data.files;
     if (!st && !f.options.npaths) {
         st = mt_fail(&err, MT_EINPUT, "measure what? Name plans");
         mt_err_hint(&err, "`motley plan` makes them");
@@ -88,6 +93,7 @@ int mt_command_bench_plans(int argc, char **argv) {
     st = mt_session_begin(&watch, st, &err);
     if (!st) st = mt_bench_plans(&f.options, &err);
     int code = mt_session_end(st, 0, &err);
+    mt_data_flags_release(&f.data);
     mt_arena_release(&f.arena);
     return code;
 }

@@ -3,20 +3,21 @@
 
 #include "launcher/commands/command.h"
 #include "launcher/doctor/doctor.h"
+#include "launcher/flags/data_flags.h"
 #include "launcher/flags/flags.h"
 #include "launcher/session/rank_device.h"
 #include "launcher/session/session.h"
 
-enum { KEY_DATA = 'd', KEY_OUT = 'o', KEY_JSON = 0x2000, KEY_START_DEADLINE, KEY_DEVICE };
+enum { KEY_OUT = 'o', KEY_JSON = 0x2000, KEY_START_DEADLINE, KEY_DEVICE };
 
 struct doctor_flags {
     struct mt_err *err;
     struct mt_doctor_options options;
+    struct mt_data_flags data;
     double start_s;
 };
 
 static const struct argp_option flag_table[] = {
-    {"data", KEY_DATA, "FILE", 0, "the training data, which must be the same on every rank", 1},
     {"out", KEY_OUT, "DIR", 0, "the folder for checkpoints, which must be writable and have room", 1},
     MT_OPTION_DEVICE(KEY_DEVICE, "cpu", 1),
     MT_OPTION_START_DEADLINE(KEY_START_DEADLINE, 1),
@@ -27,7 +28,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     struct doctor_flags *f = state->input;
     enum mt_status st = MT_OK;
     switch (key) {
-    case KEY_DATA: st = mt_flag_path("--data", text, &f->options.data, f->err); break;
+    case ARGP_KEY_INIT: state->child_inputs[0] = &f->data; break;
     case KEY_OUT: st = mt_flag_path("--out", text, &f->options.out, f->err); break;
     case KEY_DEVICE: st = mt_flag_device(text, &f->options.device, f->err); break;
     case KEY_JSON: f->options.json = true; break;
@@ -39,9 +40,12 @@ static error_t parse(int key, char *text, struct argp_state *state) {
 }
 
 int mt_command_doctor(int argc, char **argv) {
-    static const struct argp argp = {
+    const struct argp_child children[] = {
+        {mt_data_val_argp(), 0, "The job's data, which must be the same on every rank:", 2}, {0}};
+    const struct argp argp = {
         .options = flag_table,
         .parser = parse,
+        .children = children,
         .args_doc = "[PLAN]",
         .doc = "Check hosts, network and files before a job: run `mpirun -n RANKS motley doctor PLAN --data FILE --out "
                "DIR` with the job's mpirun and flags.\v"
@@ -50,9 +54,14 @@ int mt_command_doctor(int argc, char **argv) {
     struct doctor_flags f = {.err = &err, .options.device = "cpu"};
     struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 60};
     int failures = 0;
+    mt_data_flags_init(&f.data, &err);
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
+    if (!st) st = mt_data_flags_check(&f.data, &err);
+    f.options.data = &f.data.files;
     watch.start_s = f.start_s;
     st = mt_session_start(&watch, st, &err);
     if (!st) st = mt_doctor_run(&f.options, &failures, &err); /* differences between ranks are findings */
-    return mt_session_end(st, failures ? 1 : 0, &err);
+    int code = mt_session_end(st, failures ? 1 : 0, &err);
+    mt_data_flags_release(&f.data);
+    return code;
 }

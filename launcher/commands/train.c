@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "launcher/commands/command.h"
+#include "launcher/flags/data_flags.h"
 #include "launcher/flags/flags.h"
 #include "launcher/session/rank_device.h"
 #include "launcher/session/session.h"
@@ -10,11 +11,8 @@
 #include "launcher/train/train.h"
 
 enum {
-    KEY_DATA = 'd',
     KEY_OUT = 'o',
-    KEY_VAL = 0x2000,
-    KEY_VAL_FRACTION,
-    KEY_STEPS,
+    KEY_STEPS = 0x2000,
     KEY_RESUME,
     KEY_INIT,
     KEY_CHECKPOINT_EVERY,
@@ -35,14 +33,11 @@ struct train_flags {
     struct mt_err *err;
     struct mt_arena arena; /* of --emulate's lists */
     struct mt_train_options options;
-    bool keep, val_fraction; /* given */
+    struct mt_data_flags data;
+    bool keep; /* given */
 };
 
 static const struct argp_option flag_table[] = {
-    {0, 0, 0, 0, "Data:", 1},
-    {"data", KEY_DATA, "FILE", 0, "text, one token per byte, or llm.c's .bin of tokens", 1},
-    {"val", KEY_VAL, "FILE", 0, "validation data [the last part of --data]", 1},
-    {"val-fraction", KEY_VAL_FRACTION, "X", 0, "the fraction of --data for validation; 0: none [0.1]", 1},
     {0, 0, 0, 0, "Start and end:", 2},
     {"steps", KEY_STEPS, "N", 0, "stop after step N, without changing the learning rate's schedule [the plan's steps]",
      2},
@@ -77,12 +72,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     enum mt_status st = MT_OK;
     int64_t keep;
     switch (key) {
-    case KEY_DATA: st = mt_flag_path("--data", text, &o->data, f->err); break;
-    case KEY_VAL: st = mt_flag_path("--val", text, &o->val, f->err); break;
-    case KEY_VAL_FRACTION:
-        f->val_fraction = true;
-        st = mt_flag_real("--val-fraction", text, &o->val_fraction, f->err);
-        break;
+    case ARGP_KEY_INIT: state->child_inputs[0] = &f->data; break;
     case KEY_STEPS: st = take_count(f, "--steps", text, 0, &o->steps); break;
     case KEY_RESUME: st = mt_flag_path("--resume", text, &o->resume, f->err); break;
     case KEY_INIT: st = mt_flag_path("--init", text, &o->init, f->err); break;
@@ -114,7 +104,7 @@ static enum mt_status validate(const struct train_flags *f) {
         mt_fail(f->err, MT_EINPUT, "train what? Name a plan");
         return mt_err_hint(f->err, "`motley plan` makes one");
     }
-    if (!o->data) return mt_fail(f->err, MT_EINPUT, "--data is missing: name the file to train on");
+    if (!f->data.files.ndata) return mt_fail(f->err, MT_EINPUT, "--data is missing: name the file to train on");
     if (o->resume && o->init)
         return mt_fail(f->err, MT_EINPUT, "--resume and --init exclude each other: a checkpoint has its own weights");
     if (o->eval_only && (o->out || o->trace || o->steps >= 0))
@@ -125,14 +115,15 @@ static enum mt_status validate(const struct train_flags *f) {
                        "--eval-only: takes no steps: leave out --keep, --checkpoint-every, --eval-every, --hash-every");
     if (f->keep && !o->out && !o->resume)
         return mt_fail(f->err, MT_EINPUT, "--keep: there is no folder for checkpoints: give --out FOLDER");
-    if (o->val && f->val_fraction) return mt_fail(f->err, MT_EINPUT, "--val and --val-fraction exclude each other");
-    return MT_OK;
+    return mt_data_flags_check(&f->data, f->err);
 }
 
 int mt_command_train(int argc, char **argv) {
-    static const struct argp argp = {
+    const struct argp_child children[] = {{mt_data_val_argp(), 0, "Data:", 1}, {0}};
+    const struct argp argp = {
         .options = flag_table,
         .parser = parse,
+        .children = children,
         .args_doc = "PLAN --data FILE",
         .doc = "Train by a plan: `mpirun -n RANKS motley train plan.json --data FILE --out DIR`.\v"
                "SIGUSR1, to any rank or to mpirun, writes a checkpoint and goes on; SIGUSR2 writes one and exits with "
@@ -145,14 +136,17 @@ int mt_command_train(int argc, char **argv) {
     struct mt_err err = MT_ERR_INIT;
     struct train_flags flags = {.err = &err};
     mt_train_defaults(&flags.options);
+    mt_data_flags_init(&flags.data, &err);
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &flags, &err);
     if (!st) st = validate(&flags);
+    flags.options.data = &flags.data.files, flags.options.val_fraction = flags.data.val_fraction;
     const struct mt_watch_options watch = mt_train_watch(&flags.options);
     mt_signals_install(); /* requests during the set-up are answered after the first steps */
     st = mt_session_begin(&watch, st, &err);
     if (!st) st = mt_train(&flags.options, &err);
     mt_signals_restore();
     int code = mt_session_end(st, 0, &err);
+    mt_data_flags_release(&flags.data);
     mt_arena_release(&flags.arena);
     return code;
 }

@@ -1,195 +1,288 @@
-/* Files of tokens, and the order in which training reads them. */
+/* Sources of tokens, and the order in which training reads them. */
 #include "launcher/data/data.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "kernels/base/log.h"
 #include "kernels/base/number/hash.h"
 #include "kernels/base/number/rng.h"
-
-enum { BIN_MAGIC = 20240520, BIN_VERSION = 1, BIN_HEADER_INTS = 256 };
+#include "kernels/base/text/units.h"
 
 /* Random streams of an epoch; they do not collide with those of dropout and initialisation. */
 #define STREAM_OFFSET UINT64_C(0x6461746100000000)
 #define STREAM_ORDER UINT64_C(0x6f72646500000000)
+#define STREAM_PHASE UINT64_C(0x7068617300000000)
+#define STREAM_SOURCE UINT64_C(0x0000000100000000) /* between a source and the next */
 
-static bool ends_in_bin(const char *name) {
-    size_t n = strlen(name);
-    return n >= 4 && !strcmp(name + n - 4, ".bin");
-}
+/* ---- opening sources ---- */
 
-enum mt_status mt_data_parse(const char *name, const void *content, size_t size_bytes, struct mt_data_file *file,
-                             struct mt_err *err) {
-    const size_t header_bytes = BIN_HEADER_INTS * sizeof(int32_t);
-    int32_t head[3] = {0, 0, 0};
-    memcpy(head, content, size_bytes < sizeof head ? size_bytes : sizeof head);
-    file->bytes = NULL, file->words = NULL, file->count = 0;
-    if (size_bytes < sizeof head || head[0] != BIN_MAGIC) {
-        if (ends_in_bin(name)) {
-            mt_fail(err, MT_EINPUT, "%s: is not a token file: it starts with %d, not %d", name, head[0], BIN_MAGIC);
-            return mt_err_hint(err, "llm.c's data scripts write token files; raw text must not be named .bin");
-        }
-        file->bytes = content, file->count = (int64_t)size_bytes;
-        return MT_OK;
+static enum mt_status open_source(const char *flag, const char *text, const struct mt_data_options *o,
+                                  struct mt_arena *arena, struct mt_data_source *source, struct mt_err *err) {
+    struct mt_data_spec *spec = &source->spec;
+    enum mt_status st = mt_data_spec_parse(flag, text, arena, spec, err);
+    if (st) return st;
+    source->files = mt_new(arena, struct mt_data_file, spec->nfiles);
+    source->start = mt_new(arena, int64_t, spec->nfiles + 1);
+    for (int i = 0; i < spec->nfiles; i++) {
+        struct mt_data_file *file = &source->files[i];
+        if ((st = mt_data_file_open(spec->files[i], spec->format, &o->files->reading, file, err)) ||
+            (st = mt_data_file_check(spec->files[i], file, o->vocab, err)))
+            return st;
+        source->start[i + 1] = source->start[i] + file->count;
     }
-    if (size_bytes < header_bytes)
-        return mt_fail(err, MT_EINPUT, "%s: has %zu bytes, fewer than a token file's header of %zu", name, size_bytes,
-                       header_bytes);
-    if (head[1] != BIN_VERSION)
-        return mt_fail(err, MT_EINPUT,
-                       "%s: is a token file of version %d; only version %d (16-bit tokens) is supported", name, head[1],
-                       BIN_VERSION);
-    int64_t held = (int64_t)((size_bytes - header_bytes) / sizeof(uint16_t));
-    if (head[2] < 0 || (size_bytes - header_bytes) % sizeof(uint16_t) || held != head[2])
-        return mt_fail(err, MT_EINPUT, "%s: its header says %d tokens, but %zu bytes follow it", name, head[2],
-                       size_bytes - header_bytes);
-    file->words = (const uint16_t *)(const void *)((const uint8_t *)content + header_bytes);
-    file->count = held;
     return MT_OK;
 }
 
-static void unmap(struct mt_data_file *file) {
-    if (file->map) munmap(file->map, file->size_bytes);
-    *file = (struct mt_data_file){0};
-}
-
-static enum mt_status map(const char *path, struct mt_data_file *file, struct mt_err *err) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* refuse a pipe instead of waiting for it */
-    if (fd < 0) {
-        mt_fail_errno(err, "%s", path);
-        return err->status = errno == ENOENT || errno == EACCES ? MT_EINPUT : MT_ESYSTEM;
-    }
+static enum mt_status open_sources(const char *flag, const char *const *texts, int n, const struct mt_data_options *o,
+                                   struct mt_arena *arena, struct mt_data_source *sources, struct mt_err *err) {
     enum mt_status st = MT_OK;
-    struct stat about;
-    if (fstat(fd, &about)) {
-        st = mt_fail_errno(err, "%s", path);
-    } else if (!S_ISREG(about.st_mode)) {
-        st = mt_fail(err, MT_EINPUT, "%s: not a regular file", path);
-    } else if (!about.st_size) {
-        st = mt_fail(err, MT_EINPUT, "%s: empty", path);
-    } else {
-        file->size_bytes = (size_t)about.st_size;
-        file->map = mmap(NULL, file->size_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (file->map == MAP_FAILED) {
-            file->map = NULL;
-            st = mt_fail_errno(err, "%s: mapping %zu bytes", path, file->size_bytes);
-        }
-    }
-    close(fd);
-    if (!st) st = mt_data_parse(path, file->map, file->size_bytes, file, err);
-    if (st) unmap(file);
+    for (int s = 0; s < n && !st; s++) st = open_source(flag, texts[s], o, arena, &sources[s], err);
     return st;
 }
 
-static int32_t token(const struct mt_data_file *file, int64_t at) {
-    return file->bytes ? file->bytes[at] : file->words[at];
+static int by_name(const void *left, const void *right) {
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-/* The first token that is not below `vocab`, or -1. */
-static int64_t find_invalid(const struct mt_data_file *file, int64_t vocab) {
-    enum { BLOCK = 1 << 16 };
-    for (int64_t from = 0; from < file->count; from += BLOCK) {
-        int64_t to = from + BLOCK < file->count ? from + BLOCK : file->count;
-        int32_t most = 0;
-        for (int64_t i = from; i < to; i++) {
-            int32_t t = token(file, i);
-            most = t > most ? t : most;
-        }
-        if (most < vocab) continue;
-        while (token(file, from) < vocab) from++;
-        return from;
+static enum mt_status refuse_twice(const char *flag, const struct mt_data_source *sources, int n,
+                                   struct mt_arena *arena, struct mt_err *err) {
+    int count = 0, at = 0;
+    for (int s = 0; s < n; s++) count += sources[s].spec.nfiles;
+    const char **names = mt_new(arena, const char *, count);
+    for (int s = 0; s < n; s++)
+        for (int i = 0; i < sources[s].spec.nfiles; i++) names[at++] = sources[s].spec.files[i];
+    qsort(names, (size_t)count, sizeof *names, by_name);
+    for (int i = 1; i < count; i++) {
+        if (strcmp(names[i - 1], names[i]) != 0) continue;
+        mt_fail(err, MT_EINPUT, "%s: %s is given twice", flag, names[i]);
+        return mt_err_hint(err, "to have more samples of it, give it a weight: \"%.200s=2\"", names[i]);
     }
-    return -1;
+    return MT_OK;
 }
 
-static enum mt_status check_tokens(const char *path, const struct mt_data_file *file, int64_t vocab,
-                                   struct mt_err *err) {
-    if (vocab > (file->bytes ? UINT8_MAX : UINT16_MAX)) return MT_OK;
-    int64_t at = find_invalid(file, vocab);
-    if (at < 0) return MT_OK;
-    mt_fail(err, MT_EINPUT, "%s: token %lld is %d, but the model's vocabulary has %lld", path, (long long)at,
-            token(file, at), (long long)vocab);
-    return mt_err_hint(err, file->bytes ? "text is read as bytes: use a model with vocab=256"
-                                        : "the file was made with another tokenizer");
+/* Each source's weight; without any, sources weigh what they hold. */
+static enum mt_status weigh(const struct mt_data *d, double *weights, struct mt_err *err) {
+    const struct mt_data_source *with = NULL, *without = NULL;
+    for (int s = 0; s < d->nsources; s++) {
+        const struct mt_data_source *source = &d->sources[s];
+        *(source->spec.weight > 0 ? &with : &without) = source;
+        weights[s] = source->spec.weight > 0 ? source->spec.weight : (double)d->train[s].count;
+    }
+    if (!with || !without) return MT_OK;
+    mt_fail(err, MT_EINPUT, "--data %.200s: has no weight, but %.200s has one", without->spec.text, with->spec.text);
+    return mt_err_hint(err, "give every --data a weight, as \"%.200s=1\", or none: then they weigh what they hold",
+                       without->spec.text);
+}
+
+/* ---- dividing them ---- */
+
+static enum mt_status divide_train(const struct mt_data *d, struct mt_data_part *part, struct mt_err *err) {
+    if (part->count < d->seq + 1) {
+        mt_fail(err, MT_EINPUT, "%s: has %lld tokens for training, too few for one window of %lld",
+                part->source->spec.text, (long long)part->count, (long long)d->seq + 1);
+        return mt_err_hint(err, "use a longer file, or plan with a shorter --seq");
+    }
+    part->windows = part->count / d->seq - 1;
+    if (part->windows < 1) part->windows = 1;
+    part->offsets = part->count - part->windows * d->seq;
+    if (part->offsets > d->seq) part->offsets = d->seq;
+    return MT_OK;
+}
+
+static enum mt_status add_val(struct mt_data *d, const struct mt_data_part *part, struct mt_err *err) {
+    if (part->count < 2) {
+        mt_fail(err, MT_EINPUT, "%s: has %lld tokens for validation, fewer than 2", part->source->spec.text,
+                (long long)part->count);
+        return mt_err_hint(err, "raise --val-fraction, or set it to 0 for none");
+    }
+    struct mt_data_part *val = &d->val[d->nval_parts++];
+    *val = *part;
+    val->windows = (part->count - 1 + d->seq - 1) / d->seq;
+    val->windows_before = d->val_windows;
+    d->val_windows += val->windows;
+    d->val_count += part->count;
+    return MT_OK;
+}
+
+static struct mt_data_part whole(const struct mt_data_source *source) {
+    return (struct mt_data_part){.source = source, .count = source->start[source->spec.nfiles]};
 }
 
 static enum mt_status divide(const struct mt_data_options *o, struct mt_data *d, struct mt_err *err) {
-    if (o->val_path) {
-        d->val = &d->val_file;
-        d->val_start = 0, d->val_count = d->val_file.count;
-        d->train_count = d->file.count;
-    } else {
-        d->val = &d->file;
-        d->train_count = (int64_t)((double)d->file.count * (1 - o->val_fraction));
-        d->val_start = d->train_count, d->val_count = d->file.count - d->train_count;
+    enum mt_status st = MT_OK;
+    for (int s = 0; s < d->nsources && !st; s++) {
+        struct mt_data_part all = whole(&d->sources[s]), *train = &d->train[s], rest = all;
+        *train = all;
+        if (!d->nvals) {
+            train->count = (int64_t)((double)all.count * (1 - o->val_fraction));
+            rest.first = train->count, rest.count = all.count - train->count;
+        }
+        st = divide_train(d, train, err);
+        if (!st && !d->nvals && o->val_fraction > 0) st = add_val(d, &rest, err);
     }
-    const char *val_path = o->val_path ? o->val_path : o->path;
-    if (d->train_count < d->seq + 1) {
-        mt_fail(err, MT_EINPUT, "%s: has %lld tokens for training, too few for one window of %lld", o->path,
-                (long long)d->train_count, (long long)d->seq + 1);
-        return mt_err_hint(err, "use a longer file, or plan with a shorter --seq");
+    for (int s = 0; s < d->nvals && !st; s++) {
+        struct mt_data_part all = whole(&d->vals[s]);
+        st = add_val(d, &all, err);
     }
-    if ((o->val_path || o->val_fraction > 0) && d->val_count < 2) {
-        mt_fail(err, MT_EINPUT, "%s: has %lld tokens for validation, fewer than 2", val_path, (long long)d->val_count);
-        return mt_err_hint(err, "raise --val-fraction, or set it to 0 for none");
+    return st;
+}
+
+static enum mt_status share(struct mt_data *d, struct mt_err *err) {
+    double *weights = mt_new(&d->arena, double, d->nsources), rest = 0;
+    enum mt_status st = weigh(d, weights, err);
+    for (int s = d->nsources - 1; s >= 0; s--) {
+        struct mt_data_part *part = &d->train[s];
+        rest += weights[s];
+        part->share = (uint64_t)(weights[s] / rest * 0x1p32 + 0.5);
+        if (!part->share) part->share = 1;
+        part->phase = mt_random_u32(d->seed, STREAM_PHASE, (uint64_t)s);
     }
-    d->windows = d->train_count / d->seq - 1;
-    if (d->windows < 1) d->windows = 1;
-    d->offsets = d->train_count - d->windows * d->seq;
-    if (d->offsets > d->seq) d->offsets = d->seq;
-    d->val_windows = d->val_count ? (d->val_count - 1 + d->seq - 1) / d->seq : 0;
-    return MT_OK;
+    return st;
+}
+
+/* ---- opening and closing ---- */
+
+static uint64_t hash_files(const struct mt_data_source *source, uint64_t hash) {
+    for (int i = 0; i < source->spec.nfiles; i++)
+        hash = mt_hash64(source->files[i].content, source->files[i].size_bytes, hash);
+    return hash;
+}
+
+static void hash_all(struct mt_data *d) {
+    d->hash = (uint64_t)d->train[0].count;
+    for (int s = 0; s < d->nsources; s++) {
+        uint64_t numbers[] = {(uint64_t)d->train[s].count, d->train[s].share};
+        if (d->nsources > 1) d->hash = mt_hash64(numbers, sizeof numbers, d->hash);
+        d->hash = hash_files(&d->sources[s], d->hash);
+    }
+    for (int s = 0; s < d->nvals; s++) d->hash = hash_files(&d->vals[s], d->hash);
+}
+
+static void log_sources(const struct mt_data *d) {
+    char count[MT_UNITS_TEXT];
+    double rest = 1;
+    for (int s = 0; s < d->nsources && d->nsources > 1; s++) {
+        const struct mt_data_part *part = &d->train[s];
+        double mine = rest * (double)part->share * 0x1p-32;
+        mt_log(MT_LOG_INFO, "data %s: %d file%s, %s tokens for training, %.4g of the samples", part->source->spec.text,
+               part->source->spec.nfiles, part->source->spec.nfiles == 1 ? "" : "s",
+               mt_units_count((double)part->count, count), mine);
+        rest -= mine;
+    }
 }
 
 enum mt_status mt_data_open(const struct mt_data_options *o, struct mt_data *d, struct mt_err *err) {
-    *d = (struct mt_data){.seq = o->seq, .seed = o->seed};
+    const struct mt_data_files *files = o->files;
+    *d = (struct mt_data){0};
     if (!(o->val_fraction >= 0 && o->val_fraction < 1))
         return mt_fail(err, MT_EINPUT, "--val-fraction %g: not in [0, 1)", o->val_fraction);
-    enum mt_status st = map(o->path, &d->file, err);
-    if (!st && o->val_path) st = map(o->val_path, &d->val_file, err);
-    if (!st) st = divide(o, d, err);
-    if (!st) st = check_tokens(o->path, &d->file, o->vocab, err);
-    if (!st && o->val_path) st = check_tokens(o->val_path, &d->val_file, o->vocab, err);
-    if (st) {
+    *d = (struct mt_data){.seq = o->seq, .seed = o->seed, .nsources = files->ndata, .nvals = files->nval};
+    d->sources = mt_new(&d->arena, struct mt_data_source, d->nsources);
+    d->vals = mt_new(&d->arena, struct mt_data_source, d->nvals);
+    d->train = mt_new(&d->arena, struct mt_data_part, d->nsources);
+    d->val = mt_new(&d->arena, struct mt_data_part, d->nsources + d->nvals);
+    enum mt_status st;
+    if ((st = open_sources("--data", files->data, d->nsources, o, &d->arena, d->sources, err)) ||
+        (st = open_sources("--val", files->val, d->nvals, o, &d->arena, d->vals, err)) ||
+        (st = refuse_twice("--data", d->sources, d->nsources, &d->arena, err)) ||
+        (st = refuse_twice("--val", d->vals, d->nvals, &d->arena, err)) || (st = divide(o, d, err)) ||
+        (st = share(d, err))) {
         mt_data_close(d);
         return st;
     }
-    d->hash = mt_hash64(d->file.map, d->file.size_bytes, (uint64_t)d->train_count);
-    if (o->val_path) d->hash = mt_hash64(d->val_file.map, d->val_file.size_bytes, d->hash);
+    for (int s = 0; s < d->nvals; s++) {
+        if (d->vals[s].spec.weight <= 0) continue;
+        mt_fail(err, MT_EINPUT, "--val %.200s: has a weight, but each token of it counts once", d->vals[s].spec.text);
+        mt_err_hint(err, "leave out the weight");
+        mt_data_close(d);
+        return err->status;
+    }
+    hash_all(d);
+    log_sources(d);
     return MT_OK;
 }
 
-void mt_data_close(struct mt_data *data) {
-    unmap(&data->file);
-    unmap(&data->val_file);
+static void close_sources(struct mt_data_source *sources, int n) {
+    for (int s = 0; s < n; s++)
+        for (int i = 0; i < sources[s].spec.nfiles && sources[s].files; i++) mt_data_file_close(&sources[s].files[i]);
 }
 
-int64_t mt_data_position(const struct mt_data *d, int64_t sample) {
-    uint64_t epoch = (uint64_t)(sample / d->windows), index = (uint64_t)(sample % d->windows);
-    uint64_t offset = mt_random_below(d->seed, STREAM_OFFSET, epoch, (uint64_t)d->offsets);
-    uint64_t window = mt_random_permute(d->seed, STREAM_ORDER + epoch, index, (uint64_t)d->windows);
+void mt_data_close(struct mt_data *d) {
+    close_sources(d->sources, d->nsources);
+    close_sources(d->vals, d->nvals);
+    mt_arena_release(&d->arena);
+    *d = (struct mt_data){0};
+}
+
+/* ---- the order ---- */
+
+/* How many of a part's first `samples` belong to its source: rounded, so that it grows by 0 or 1 a sample. */
+static int64_t taken(const struct mt_data_part *part, int64_t samples) {
+    return (int64_t)(((unsigned __int128)samples * part->share + part->phase) >> 32);
+}
+
+/* The source of a sample, whose number becomes that within the source. Each source but the last takes its share of what
+ * those before it have left. */
+static int choose(const struct mt_data *d, int64_t *sample) {
+    for (int s = 0; s + 1 < d->nsources; s++) {
+        int64_t before = taken(&d->train[s], *sample);
+        if (taken(&d->train[s], *sample + 1) > before) {
+            *sample = before;
+            return s;
+        }
+        *sample -= before;
+    }
+    return d->nsources - 1;
+}
+
+int64_t mt_data_position(const struct mt_data *d, int64_t sample, int *source) {
+    int s = choose(d, &sample);
+    const struct mt_data_part *part = &d->train[s];
+    uint64_t epoch = (uint64_t)(sample / part->windows), index = (uint64_t)(sample % part->windows);
+    uint64_t stream = (uint64_t)s * STREAM_SOURCE;
+    uint64_t offset = mt_random_below(d->seed, STREAM_OFFSET + stream, epoch, (uint64_t)part->offsets);
+    uint64_t window = mt_random_permute(d->seed, STREAM_ORDER + stream + epoch, index, (uint64_t)part->windows);
+    *source = s;
     return (int64_t)offset + (int64_t)window * d->seq;
 }
 
-static void expand(const struct mt_data_file *file, int64_t at, int64_t count, int32_t *to) {
-    for (int64_t i = 0; i < count; i++) to[i] = token(file, at + i);
+/* Tokens [at, at + count) of a source. */
+static void expand(const struct mt_data_source *source, int64_t at, int64_t count, int32_t *to) {
+    int low = 0, high = source->spec.nfiles - 1;
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (source->start[middle] <= at)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    for (int f = low; count > 0; f++) {
+        int64_t from = at - source->start[f], here = source->start[f + 1] - at;
+        if (here > count) here = count;
+        for (int64_t i = 0; i < here; i++) *to++ = (int32_t)mt_data_token(&source->files[f], from + i);
+        at += here, count -= here;
+    }
 }
 
 void mt_data_train(const struct mt_data *d, int64_t sample, int32_t *tokens, int32_t *targets) {
-    int64_t at = mt_data_position(d, sample);
-    expand(&d->file, at, d->seq, tokens);
-    expand(&d->file, at + 1, d->seq, targets);
+    int source;
+    int64_t at = mt_data_position(d, sample, &source);
+    expand(&d->sources[source], at, d->seq, tokens);
+    expand(&d->sources[source], at + 1, d->seq, targets);
 }
 
 void mt_data_val(const struct mt_data *d, int64_t window, int32_t *tokens, int32_t *targets) {
-    int64_t first = window * d->seq, count = d->val_count - 1 - first;
-    if (count > d->seq) count = d->seq;
-    if (count < 0 || window >= d->val_windows) count = 0;
-    expand(d->val, d->val_start + first, count, tokens);
-    expand(d->val, d->val_start + first + 1, count, targets);
+    int64_t count = 0;
+    if (window < d->val_windows) {
+        int p = 0;
+        while (p + 1 < d->nval_parts && d->val[p + 1].windows_before <= window) p++;
+        const struct mt_data_part *part = &d->val[p];
+        int64_t first = (window - part->windows_before) * d->seq;
+        count = part->count - 1 - first;
+        if (count > d->seq) count = d->seq;
+        expand(part->source, part->first + first, count, tokens);
+        expand(part->source, part->first + first + 1, count, targets);
+    }
     for (int64_t i = count; i < d->seq; i++) tokens[i] = 0, targets[i] = -1;
 }

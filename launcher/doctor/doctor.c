@@ -98,25 +98,49 @@ static void observe_plan(const char *path, struct mt_doctor_rank *r, struct mt_p
     snprintf(r->plan.text, sizeof r->plan.text, "%.250s", r->plan.read ? (*plan)->hash : err.text);
 }
 
-static void observe_data(const char *path, struct mt_doctor_rank *r) {
+/* Add a file's bytes to the hash; false, with the reason, if it cannot be read. */
+static bool read_data(const char *path, struct mt_hasher *hasher, int64_t *size_bytes, struct mt_doctor_file *data) {
     enum { PIECE = 1 << 20 };
     FILE *f = fopen(path, "re");
-    struct mt_hasher *hasher = mt_hasher_new();
     char *piece = mt_malloc(PIECE);
     int64_t size = 0;
     for (size_t got; f && (got = fread(piece, 1, PIECE, f)) > 0; size += (int64_t)got) {
         mt_hasher_add(hasher, piece, got);
         mt_watch_progress();
     }
-    r->data.read = f && !ferror(f) && size > 0;
+    bool read = f && !ferror(f) && size > 0;
     const char *why = f && !ferror(f) ? "is empty" : strerror(errno);
+    if (!read) snprintf(data->text, sizeof data->text, "%.150s: %.90s", path, why);
+    if (f) fclose(f);
+    free(piece);
+    *size_bytes += size;
+    return read;
+}
+
+/* The files of --data, or of --val. */
+static void observe_files(const char *flag, const char *const *texts, int n, struct mt_hasher *hasher,
+                          int64_t *size_bytes, struct mt_doctor_file *data) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_data_spec spec;
+    for (int i = 0; i < n && data->read; i++) {
+        data->read = !mt_data_spec_parse(flag, texts[i], &arena, &spec, &err);
+        if (!data->read) snprintf(data->text, sizeof data->text, "%.250s", err.text);
+        for (int f = 0; f < spec.nfiles && data->read; f++)
+            data->read = read_data(spec.files[f], hasher, size_bytes, data);
+    }
+    mt_arena_release(&arena);
+}
+
+static void observe_data(const struct mt_data_files *files, struct mt_doctor_rank *r) {
+    struct mt_hasher *hasher = mt_hasher_new();
+    int64_t size = 0;
+    r->data.read = true;
+    observe_files("--data", files->data, files->ndata, hasher, &size, &r->data);
+    observe_files("--val", files->val, files->nval, hasher, &size, &r->data);
     uint64_t hash = mt_hasher_end(hasher);
     if (r->data.read)
         snprintf(r->data.text, sizeof r->data.text, "%lld bytes, %016llx", (long long)size, (unsigned long long)hash);
-    else
-        snprintf(r->data.text, sizeof r->data.text, "%.150s: %.90s", path, why);
-    if (f) fclose(f);
-    free(piece);
 }
 
 static const char trial_name[] = ".motley-doctor";
@@ -219,7 +243,7 @@ enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failu
     compare_clocks(rank, d.nranks, &mine);
     mt_watch_phase(MT_WATCH_SLOW, "reading the plan and the data");
     if (options->plan) observe_plan(options->plan, &mine, &d.plan);
-    if (options->data) observe_data(options->data, &mine);
+    if (options->data->ndata) observe_data(options->data, &mine);
     match_plan(&d, &mine);
     if (options->out) observe_out(rank == d.leader, options->out, &mine, &d.out);
     MPI_Bcast(&d.out, sizeof d.out, MPI_BYTE, d.leader, MPI_COMM_WORLD);

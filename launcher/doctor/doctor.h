@@ -14,11 +14,13 @@
 
 #include "kernels/base/text/json.h"
 #include "kernels/device/gpu.h"
+#include "launcher/data/data.h"
 #include "planner/plan/plan.h"
 
 struct mt_doctor_options {
-    const char *plan, *data, *out; /* as the job gets them; each may be null */
-    const char *device;            /* "cpu", "cuda" */
+    const char *plan, *out; /* as the job gets them; each may be null */
+    const struct mt_data_files *data;
+    const char *device; /* "cpu", "cuda" */
     bool json;
 };
 

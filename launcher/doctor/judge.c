@@ -260,7 +260,7 @@ static void judge_plan(const struct mt_doctor *d, struct doctor_finding *f) {
 }
 
 static void judge_data(const struct mt_doctor *d, struct doctor_finding *f) {
-    if (!d->options->data) {
+    if (!d->options->data->ndata) {
         mt_doctor_say(f, DOCTOR_OK, NULL, "none was given");
         return;
     }

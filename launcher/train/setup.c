@@ -86,8 +86,7 @@ static enum mt_status open_data(struct trainer *t, struct mt_err *err) {
     const struct mt_graph *g = t->planned.graph;
     int tokens = mt_graph_find_value(g, "tokens");
     t->batch = mt_value_extent(g, tokens, 0), t->seq = mt_value_extent(g, tokens, 1);
-    struct mt_data_options options = {.path = t->options->data,
-                                      .val_path = t->options->val,
+    struct mt_data_options options = {.files = t->options->data,
                                       .val_fraction = t->options->val_fraction,
                                       .seq = t->seq,
                                       .vocab = mt_model_get(&t->planned.model, "vocab"),

@@ -8,12 +8,8 @@
 #include "launcher/watch/watch.h"
 
 void mt_train_defaults(struct mt_train_options *options) {
-    *options = (struct mt_train_options){.val_fraction = 0.1,
-                                         .steps = -1,
-                                         .log_every = 10,
-                                         .keep = 2,
-                                         .deadline_s = 300,
-                                         .heartbeat_s = MT_WATCH_HEARTBEAT_S};
+    *options = (struct mt_train_options){
+        .steps = -1, .log_every = 10, .keep = 2, .deadline_s = 300, .heartbeat_s = MT_WATCH_HEARTBEAT_S};
 }
 
 static enum mt_status work(struct trainer *t, struct mt_err *err) {

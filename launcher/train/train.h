@@ -9,19 +9,20 @@
 #include <stdint.h>
 
 #include "kernels/base/err.h"
+#include "launcher/data/data.h"
 #include "launcher/session/emulate.h"
 #include "launcher/watch/watch.h"
 
 struct mt_train_options {
-    const char *plan, *data;
-    const char *val; /* validation data, or null: the last val_fraction of `data` */
-    double val_fraction;
-    const char *out;                                  /* the run's folder, or null: nothing is written */
-    const char *resume;                               /* a folder or a file; or null */
-    const char *init;                                 /* safetensors with weights, or null */
-    const char *trace;                                /* the trace file to write, or null */
-    const char *device;                               /* "cpu", "cuda"; null: the plan's */
-    int64_t steps;                                    /* stop after this step; -1: the plan's */
+    const char *plan;
+    const struct mt_data_files *data;
+    double val_fraction; /* without data->val: the last part of each source for validation */
+    const char *out;     /* the run's folder, or null: nothing is written */
+    const char *resume;  /* a folder or a file; or null */
+    const char *init;    /* safetensors with weights, or null */
+    const char *trace;   /* the trace file to write, or null */
+    const char *device;  /* "cpu", "cuda"; null: the plan's */
+    int64_t steps;       /* stop after this step; -1: the plan's */
     int64_t checkpoint_every, eval_every, hash_every; /* steps; 0: only at the end */
     int64_t log_every;
     int keep;

@@ -1,23 +1,36 @@
-/* The token file reader on any bytes: refused, or text, or as many tokens as the bytes hold.
+/* The reader of data on any bytes in every format: refused, or as many tokens as the bytes hold. The first byte chooses
+ * the format.
  *     build/fuzz/tests/fuzz_data -runs=10000000 tests/fuzz/corpus/data */
 #include <stdlib.h>
+#include <string.h>
 
-#include "launcher/data/data.h"
+#include "kernels/base/text/utf8.h"
+#include "launcher/data/file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    struct mt_data_file file;
+    if (size < 2) return 0;
+    enum mt_data_format format = (enum mt_data_format)(data[0] % (MT_DATA_NFORMATS + 1));
+    const struct mt_data_reading reading = {.field = data[0] & 64 ? "t" : NULL};
+    size--;
+    void *content = malloc(size);
+    if (!content) abort();
+    memcpy(content, data + 1, size);
+    struct mt_data_file file = {.content = content, .size_bytes = size};
     struct mt_err err = MT_ERR_INIT;
-    enum mt_status st = mt_data_parse("fuzz", data, size, &file, &err);
-    if (st) {
+    if (mt_data_file_read("fuzz.bin", format, &reading, &file, &err)) {
         if (!err.text[0]) abort();
+        mt_data_file_close(&file);
         return 0;
     }
-    if (!file.bytes == !file.words) abort();
-    if (file.bytes && file.count != (int64_t)size) abort();
-    if (file.words && 1024 + 2 * file.count != (int64_t)size) abort();
+    if (!file.bytes + !file.words + !file.longs != 2) abort();
+    if (format == MT_DATA_text && mt_utf8_valid(file.content, size) != size) abort();
+    if ((format == MT_DATA_text || format == MT_DATA_bytes) && file.count != (int64_t)size) abort();
+    if (format == MT_DATA_uint32 && 4 * file.count != (int64_t)size) abort();
+    if (format == MT_DATA_llmc && 1024 + (file.words ? 2 : 4) * file.count != (int64_t)size) abort();
     int64_t sum = 0; /* read every token: the address sanitizer looks on */
-    for (int64_t i = 0; i < file.count; i++) sum += file.bytes ? file.bytes[i] : file.words[i];
+    for (int64_t i = 0; i < file.count; i++) sum += mt_data_token(&file, i);
+    mt_data_file_close(&file);
     return sum < 0;
 }

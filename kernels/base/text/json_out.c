@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/base/text/json.h"
+#include "kernels/base/text/utf8.h"
 
 static void append(struct mt_json_out *out, const char *text, size_t length) {
     if (out->length + length + 1 > out->capacity) {
@@ -31,32 +32,12 @@ void mt_json_out_release(struct mt_json_out *out) {
     memset(out, 0, sizeof *out);
 }
 
-/* The length of the UTF-8 sequence at `text`, or 0 when it is none (overlong, surrogate, too large, cut). */
-static size_t utf8_length(const unsigned char *text) {
-    static const struct {
-        unsigned char mask, lead;
-        size_t length;
-        uint32_t least;
-    } forms[] = {{0x80, 0x00, 1, 0}, {0xe0, 0xc0, 2, 0x80}, {0xf0, 0xe0, 3, 0x800}, {0xf8, 0xf0, 4, 0x10000}};
-    for (int f = 0; f < 4; f++) {
-        if ((text[0] & forms[f].mask) != forms[f].lead) continue;
-        uint32_t code = text[0] & (unsigned char)~forms[f].mask;
-        for (size_t i = 1; i < forms[f].length; i++) {
-            if ((text[i] & 0xc0) != 0x80) return 0;
-            code = code << 6 | (text[i] & 0x3f);
-        }
-        bool wrong = code < forms[f].least || code > 0x10ffff || (code >= 0xd800 && code < 0xe000);
-        return wrong ? 0 : forms[f].length;
-    }
-    return 0;
-}
-
 static void append_string(struct mt_json_out *out, const char *value) {
     static const char short_form[256] = {
         ['"'] = '"', ['\\'] = '\\', ['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
     append(out, "\"", 1);
     for (const unsigned char *c = (const unsigned char *)value; *c;) {
-        size_t n = utf8_length(c);
+        size_t n = (size_t)mt_utf8_length((const char *)c, SIZE_MAX);
         if (!n) {
             append_text(out, "\\ufffd");
             n = 1;

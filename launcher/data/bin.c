@@ -1,0 +1,83 @@
+/* Files of tokens: llm.c's, with 256 int32 in front (magic, version, the count), and those that are nothing but tokens.
+ * llm.c writes 16-bit tokens under 20240520, version 1, and 32-bit ones under 20240801, version 7. */
+#include <string.h>
+
+#include "launcher/data/internal.h"
+
+enum { HEADER_INTS = 256 };
+
+static enum mt_status set_tokens(const char *name, size_t header_bytes, size_t token_bytes, struct mt_data_file *file,
+                                 struct mt_err *err) {
+    size_t bytes = file->size_bytes - header_bytes;
+    if (bytes % token_bytes)
+        return mt_fail(err, MT_EINPUT, "%s: %zu bytes of tokens of %zu bytes each: a token is cut", name, bytes,
+                       token_bytes);
+    const void *tokens = (const uint8_t *)file->content + header_bytes;
+    if (token_bytes == sizeof(uint16_t))
+        file->words = tokens;
+    else
+        file->longs = tokens;
+    file->count = (int64_t)(bytes / token_bytes);
+    return MT_OK;
+}
+
+static enum mt_status refuse_magic(const char *name, int32_t magic, struct mt_err *err) {
+    mt_fail(err, MT_EINPUT, "%s: is no token file of llm.c: it starts with %d, not %d or %d", name, magic,
+            MT_DATA_LLMC_MAGIC, MT_DATA_LLMC_WIDE_MAGIC);
+    return mt_err_hint(err, "for tokens without a header say uint16:%.100s or uint32:%.100s", name, name);
+}
+
+enum mt_status mt_data_open_llmc(const char *name, const struct mt_data_reading *reading, struct mt_data_file *file,
+                                 struct mt_err *err) {
+    static const struct {
+        int32_t magic, version;
+        size_t token_bytes;
+    } forms[] = {{MT_DATA_LLMC_MAGIC, 1, sizeof(uint16_t)}, {MT_DATA_LLMC_WIDE_MAGIC, 7, sizeof(uint32_t)}};
+    (void)reading;
+    const size_t header_bytes = HEADER_INTS * sizeof(int32_t);
+    int32_t head[3] = {0, 0, 0};
+    memcpy(head, file->content, file->size_bytes < sizeof head ? file->size_bytes : sizeof head);
+    int form = head[0] == forms[1].magic;
+    if (head[0] != forms[form].magic) return refuse_magic(name, head[0], err);
+    if (file->size_bytes < header_bytes)
+        return mt_fail(err, MT_EINPUT, "%s: has %zu bytes, fewer than a token file's header of %zu", name,
+                       file->size_bytes, header_bytes);
+    if (head[1] != forms[form].version)
+        return mt_fail(
+            err, MT_EINPUT,
+            "%s: is a token file of version %d; of those that start with %d only version %d (%zu-bit tokens) "
+            "is supported",
+            name, head[1], head[0], forms[form].version, 8 * forms[form].token_bytes);
+    size_t bytes = file->size_bytes - header_bytes;
+    if (head[2] < 0 || bytes != (size_t)head[2] * forms[form].token_bytes)
+        return mt_fail(err, MT_EINPUT, "%s: its header says %d tokens, but %zu bytes follow it", name, head[2], bytes);
+    return set_tokens(name, header_bytes, forms[form].token_bytes, file, err);
+}
+
+/* 32-bit tokens read as 16-bit ones: every second one is the high half of a small number. */
+static bool looks_wide(const struct mt_data_file *file) {
+    enum { SEEN = 4096, LEAST = 64 };
+    int64_t n = file->count < SEEN ? file->count : SEEN;
+    int64_t low = 0, high = 0;
+    for (int64_t i = 0; i < n; i++) {
+        low += (i % 2 == 0) & (file->words[i] > 3);
+        high += (i % 2 == 1) & (file->words[i] > 3);
+    }
+    return n >= LEAST && file->count % 2 == 0 && !high && low > n / 4;
+}
+
+enum mt_status mt_data_open_uint16(const char *name, const struct mt_data_reading *reading, struct mt_data_file *file,
+                                   struct mt_err *err) {
+    (void)reading;
+    enum mt_status st = set_tokens(name, 0, sizeof(uint16_t), file, err);
+    if (st) return mt_err_hint(err, "a file without a header is read as 16-bit tokens, as nanoGPT writes them");
+    if (!looks_wide(file)) return MT_OK;
+    mt_fail(err, MT_EINPUT, "%s: seems to have 32-bit tokens: read as 16-bit ones, every second is below 4", name);
+    return mt_err_hint(err, "say uint32:%.200s", name);
+}
+
+enum mt_status mt_data_open_uint32(const char *name, const struct mt_data_reading *reading, struct mt_data_file *file,
+                                   struct mt_err *err) {
+    (void)reading;
+    return set_tokens(name, 0, sizeof(uint32_t), file, err);
+}

@@ -1,0 +1,80 @@
+/* JSONL: each line an object, of which one member is a document's text. A document ends with a token of its own: for
+ * bytes, the new line. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/text/json.h"
+#include "launcher/data/internal.h"
+
+/* The names of an object's first members, for a hint. */
+static const char *list_members(struct mt_json object, struct mt_arena *arena) {
+    enum { SHOWN = 6 };
+    struct mt_err ignored = MT_ERR_INIT;
+    struct mt_json member;
+    const char *text = "", *key;
+    int n = 0;
+    if (mt_json_members(object, 1 << 20, &n, &ignored)) return "";
+    for (int i = 0; i < n && i < SHOWN; i++)
+        if (!mt_json_member(object, i, &key, &member, &ignored))
+            text = mt_arena_printf(arena, "%s%s%.40s", text, i ? ", " : "", key);
+    return n > SHOWN ? mt_arena_printf(arena, "%s, ...", text) : text;
+}
+
+static enum mt_status find_text(struct mt_json object, const char *field, const char **text, struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    int n;
+    enum mt_status st = mt_json_members(object, 1 << 20, &n, err);
+    if (st) {
+        mt_err_hint(err, "a line must be an object, as {\"%.40s\": \"...\"}", field);
+    } else if (!mt_json_has(object, field)) {
+        st = mt_json_fail(object, err, "has no member \"%.60s\"", field);
+        mt_err_hint(err, "its members are: %.200s; --data-field names the one with the text",
+                    list_members(object, &arena));
+    } else {
+        st = mt_json_string(object, field, text, err);
+    }
+    mt_arena_release(&arena);
+    return st;
+}
+
+static bool is_blank(const char *line, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        if (!strchr(" \t\r", line[i]) || !line[i]) return false;
+    return true;
+}
+
+static enum mt_status add_line(const char *name, const char *field, const char *line, size_t length,
+                               struct mt_data_made *made, struct mt_err *err) {
+    struct mt_json_doc doc;
+    const char *text = NULL;
+    enum mt_status st = mt_json_parse(name, line, length, &doc, err);
+    if (st) return st;
+    if (!(st = find_text(doc.root, field, &text, err)) && *text) {
+        for (const char *c = text; *c; c++) mt_data_made_add(made, (unsigned char)*c);
+        mt_data_made_add(made, '\n');
+    }
+    mt_json_release(&doc);
+    return st;
+}
+
+enum mt_status mt_data_open_jsonl(const char *name, const struct mt_data_reading *reading, struct mt_data_file *file,
+                                  struct mt_err *err) {
+    const char *field = reading->field ? reading->field : "text", *at = file->content, *end = at + file->size_bytes;
+    struct mt_data_made made = {0};
+    enum mt_status st = MT_OK;
+    for (long long line = 1; at < end && !st; line++) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        if (!stop) stop = end;
+        char where[512];
+        snprintf(where, sizeof where, "%.480s: line %lld", name, line);
+        if (!is_blank(at, (size_t)(stop - at))) st = add_line(where, field, at, (size_t)(stop - at), &made, err);
+        at = stop + 1;
+    }
+    if (!st && !made.count) st = mt_fail(err, MT_EINPUT, "%s: there is no text in its lines' \"%.60s\"", name, field);
+    if (st)
+        free(made.tokens);
+    else
+        mt_data_replace(file, &made);
+    return st;
+}

@@ -1,0 +1,75 @@
+/* --data, --val, and how they are read. */
+#include "launcher/flags/data_flags.h"
+
+#include <errno.h>
+
+#include "launcher/flags/flags.h"
+
+enum { KEY_DATA = 'd', KEY_VAL = 0x3000, KEY_VAL_FRACTION, KEY_FIELD };
+
+/* clang-format off */
+#define OPTIONS_OF_DATA                                                                                                \
+    {"data", KEY_DATA, "FILE", 0,                                                                                      \
+     "[FORMAT:]PATTERN[=WEIGHT]: a file, or files by a pattern in quotes, as \"books/*.txt\". FORMAT: text, jsonl, "    \
+     "llmc (.bin with a header), uint16 (as nanoGPT's .bin), uint32, bytes [by name and content]. Several --data are " \
+     "mixed by their weights [as much of each as it holds]. Text is one token per byte", 1},                           \
+    {"data-field", KEY_FIELD, "NAME", 0, "the member of JSONL's objects that is the text [text]", 1}
+/* clang-format on */
+
+static const struct argp_option plain_table[] = {OPTIONS_OF_DATA, {0}};
+static const struct argp_option val_table[] = {
+    OPTIONS_OF_DATA,
+    {"val", KEY_VAL, "FILE", 0, "validation data, as --data, without weights [the last part of each --data]", 1},
+    {"val-fraction", KEY_VAL_FRACTION, "X", 0, "the fraction of --data for validation; 0: none [0.1]", 1},
+    {0}};
+
+void mt_data_flags_init(struct mt_data_flags *flags, struct mt_err *err) {
+    *flags = (struct mt_data_flags){.err = err, .val_fraction = 0.1};
+}
+
+void mt_data_flags_release(struct mt_data_flags *flags) {
+    mt_arena_release(&flags->arena);
+}
+
+static enum mt_status add(struct mt_data_flags *f, const char *flag, const char *text, const char ***list, int *count,
+                          int *capacity) {
+    const char *path;
+    enum mt_status st = mt_flag_path(flag, text, &path, f->err);
+    if (st) return st;
+    mt_arena_grow(&f->arena, list, *count, capacity, sizeof **list);
+    (*list)[(*count)++] = path;
+    return MT_OK;
+}
+
+static error_t parse(int key, char *text, struct argp_state *state) {
+    struct mt_data_flags *f = state->input;
+    enum mt_status st = MT_OK;
+    switch (key) {
+    case KEY_DATA: st = add(f, "--data", text, &f->files.data, &f->files.ndata, &f->data_capacity); break;
+    case KEY_VAL: st = add(f, "--val", text, &f->files.val, &f->files.nval, &f->val_capacity); break;
+    case KEY_VAL_FRACTION:
+        f->val_fraction_given = true;
+        st = mt_flag_real("--val-fraction", text, &f->val_fraction, f->err);
+        break;
+    case KEY_FIELD: st = mt_flag_path("--data-field", text, &f->files.reading.field, f->err); break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return st ? EINVAL : 0;
+}
+
+const struct argp *mt_data_argp(void) {
+    static const struct argp argp = {.options = plain_table, .parser = parse};
+    return &argp;
+}
+
+const struct argp *mt_data_val_argp(void) {
+    static const struct argp argp = {.options = val_table, .parser = parse};
+    return &argp;
+}
+
+enum mt_status mt_data_flags_check(const struct mt_data_flags *f, struct mt_err *err) {
+    if (f->files.nval && f->val_fraction_given)
+        return mt_fail(err, MT_EINPUT, "--val and --val-fraction exclude each other");
+    if (!f->files.ndata && f->files.reading.field) return mt_fail(err, MT_EINPUT, "--data-field: there is no --data");
+    return MT_OK;
+}

@@ -1,0 +1,185 @@
+/* Each format of --data: its tokens, how it is found, and what is refused of it, with place and remedy. */
+#include "launcher/data/file.h"
+#include "tests/launcher/data/write_file.h"
+
+static const struct mt_data_reading plain;
+
+static void expect(const char *path, enum mt_data_format format, const struct mt_data_reading *reading,
+                   const int64_t *tokens, int count) {
+    struct mt_data_file file;
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_OK(mt_data_file_open(path, format, reading, &file, &err), err);
+    CHECK_EQ(file.count, count);
+    for (int i = 0; i < count; i++) CHECK_EQ(mt_data_token(&file, i), tokens[i]);
+    mt_data_file_close(&file);
+}
+
+static void refuse(const char *path, enum mt_data_format format, const char *reason, const char *hint) {
+    struct mt_data_file file;
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_EQ(mt_data_file_open(path, format, &plain, &file, &err), MT_EINPUT);
+    CHECK(strstr(err.text, path) && strstr(err.text, reason), "\"%s\" does not say \"%s\"", err.text, reason);
+    CHECK(strstr(err.hint, hint), "\"%s\" does not hint \"%s\"", err.hint, hint);
+}
+
+/* ---- files of tokens ---- */
+
+static size_t make_llmc(int32_t *buffer, int32_t magic, int32_t version, int32_t count) {
+    memset(buffer, 0, 1024);
+    buffer[0] = magic, buffer[1] = version, buffer[2] = count;
+    for (int32_t i = 0; i < count; i++) {
+        if (magic == 20240520)
+            ((uint16_t *)(buffer + 256))[i] = (uint16_t)(i * 700 + 9);
+        else
+            buffer[256 + i] = i * 70000 + 9;
+    }
+    return 1024 + (size_t)count * (magic == 20240520 ? 2 : 4);
+}
+
+static void test_llmc(void) {
+    static int32_t bin[256 + 200];
+    enum { N = 90 };
+    int64_t narrow[N], wide[N];
+    for (int i = 0; i < N; i++) narrow[i] = i * 700 + 9, wide[i] = i * 70000 + 9;
+    size_t size = make_llmc(bin, 20240520, 1, N);
+    expect(write_file("gpt2.bin", bin, size), MT_DATA_BY_NAME, &plain, narrow, N);
+    expect(write_file("noname", bin, size), MT_DATA_BY_NAME, &plain, narrow, N);
+    size = make_llmc(bin, 20240801, 7, N);
+    expect(write_file("llama3.bin", bin, size), MT_DATA_BY_NAME, &plain, wide, N);
+    expect(write_file("llama3.bin", bin, size), MT_DATA_llmc, &plain, wide, N);
+
+    refuse(write_file("cut.bin", bin, size - 1), MT_DATA_BY_NAME, "says 90 tokens, but 359 bytes follow", "");
+    refuse(write_file("cut.bin", bin, 800), MT_DATA_BY_NAME, "fewer than a token file's header of 1024", "");
+    size = make_llmc(bin, 20240520, 7, N);
+    refuse(write_file("a.bin", bin, size), MT_DATA_BY_NAME, "version 7; of those that start with 20240520 only", "");
+    size = make_llmc(bin, 20240801, 1, N);
+    refuse(write_file("a.bin", bin, size), MT_DATA_BY_NAME, "version 1; of those that start with 20240801 only", "");
+    size = make_llmc(bin, 20240520, 1, N);
+    refuse(write_file("a.bin", bin, size - 2), MT_DATA_BY_NAME, "says 90 tokens, but 178 bytes follow", "");
+    refuse(write_file("a.bin", bin, size + 1), MT_DATA_BY_NAME, "says 90 tokens, but 181 bytes follow", "");
+    bin[2] = -1;
+    refuse(write_file("a.bin", bin, size), MT_DATA_BY_NAME, "says -1 tokens", "");
+    refuse(write_file("a.bin", "no magic", 8), MT_DATA_llmc, "is no token file of llm.c: it starts with", "uint16:");
+    refuse(write_file("a.bin", "no", 2), MT_DATA_llmc, "is no token file of llm.c", "uint16:");
+}
+
+static void test_raw(void) {
+    enum { N = 128 };
+    uint16_t narrow[N];
+    uint32_t wide[N];
+    int64_t want[N];
+    for (int i = 0; i < N; i++) narrow[i] = (uint16_t)(i * 509), wide[i] = (uint32_t)i * 17, want[i] = i * 509;
+    expect(write_file("nano.bin", narrow, sizeof narrow), MT_DATA_BY_NAME, &plain, want, N);
+    expect(write_file("nano", narrow, sizeof narrow), MT_DATA_uint16, &plain, want, N);
+    for (int i = 0; i < N; i++) want[i] = i * 17;
+    const char *path = write_file("wide.bin", wide, sizeof wide);
+    expect(path, MT_DATA_uint32, &plain, want, N);
+    refuse(path, MT_DATA_BY_NAME, "seems to have 32-bit tokens", "say uint32:");
+    wide[0] = UINT32_MAX, want[0] = UINT32_MAX;
+    path = write_file("most", wide, sizeof wide);
+    expect(path, MT_DATA_uint32, &plain, want, N);
+    struct mt_data_file file;
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_OK(mt_data_file_open(path, MT_DATA_uint32, &plain, &file, &err), err);
+    CHECK_EQ(mt_data_file_check(path, &file, 50257, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "token 0 is 4294967295, but the model's vocabulary has 50257"), "%s", err.text);
+    mt_data_file_close(&file);
+    refuse(write_file("odd.bin", narrow, 7), MT_DATA_BY_NAME, "7 bytes of tokens of 2 bytes each", "16-bit");
+    refuse(write_file("odd", wide, 9), MT_DATA_uint32, "9 bytes of tokens of 4 bytes each", "");
+    refuse(write_file("none.bin", "", 0), MT_DATA_BY_NAME, "empty", "");
+}
+
+/* ---- text ---- */
+
+static void test_text(void) {
+    int64_t want[] = {'a', 0xc3, 0xa9, '\n'};
+    expect(write_file("a.txt", "a\xc3\xa9\n", 4), MT_DATA_BY_NAME, &plain, want, 4);
+    expect(write_file("a.json", "a\xc3\xa9\n", 4), MT_DATA_text, &plain, want, 4);
+    int64_t any[] = {'a', 0, 0xa9, 0xff};
+    expect(write_file("any", "a\0\xa9\xff", 4), MT_DATA_bytes, &plain, any, 4);
+}
+
+static void test_text_refusals(void) {
+    refuse(write_file("latin.txt", "gut\ngr\xfcn\n", 9), MT_DATA_BY_NAME,
+           "line 2: byte 6 of the file, 0xfc, is not UTF-8", "iconv");
+    refuse(write_file("cut.txt", "gr\xc3", 3), MT_DATA_BY_NAME, "line 1: byte 2 of the file, 0xc3", "bytes:");
+    refuse(write_file("surrogate.txt", "\xed\xa0\x80", 3), MT_DATA_BY_NAME, "0xed, is not UTF-8", "");
+    refuse(write_file("overlong.txt", "\xc0\xaf", 2), MT_DATA_BY_NAME, "0xc0, is not UTF-8", "");
+    refuse(write_file("tokens.dat", "ab\0c", 4), MT_DATA_BY_NAME, "is binary, not text: byte 2 is 0", "uint16:FILE");
+    refuse(write_file("a.json", "{}", 2), MT_DATA_BY_NAME, "may be one JSON document, or one a line", "jsonl:");
+    refuse(write_file("empty", "", 0), MT_DATA_BY_NAME, "empty", "");
+    refuse("/nonexistent/file", MT_DATA_BY_NAME, "No such file", "");
+    refuse(folder, MT_DATA_BY_NAME, "is a folder, not a regular file", "/*");
+    refuse("/dev/null", MT_DATA_BY_NAME, "not a regular file", "");
+}
+
+/* ---- JSONL ---- */
+
+static const char *write_lines(const char *text) {
+    return write_file("a.jsonl", text, strlen(text));
+}
+
+static void test_jsonl(void) {
+    int64_t ab[] = {'a', '\n', 0xc3, 0xa9, '"', '\n'};
+    expect(write_lines("{\"text\": \"a\", \"id\": 1}\r\n\n{\"id\": [2], \"text\": \"\\u00e9\\\"\"}"), MT_DATA_BY_NAME,
+           &plain, ab, 6);
+    expect(write_lines("{\"text\": \"\"}\n{\"text\": \"a\"}\n"), MT_DATA_BY_NAME, &plain, ab, 2);
+    struct mt_data_reading content = {.field = "content"};
+    expect(write_lines("{\"text\": 5, \"content\": \"a\"}\n"), MT_DATA_jsonl, &content, ab, 2);
+
+    refuse(write_lines("{\"text\": \"a\"}\n{\"content\": \"b\", \"id\": 3}\n"), MT_DATA_BY_NAME,
+           "line 2: has no member \"text\"", "content, id; --data-field");
+    refuse(write_lines("{\"text\": \"a\"}\n\n{\"text\": \"b\"\n"), MT_DATA_BY_NAME, "a.jsonl: line 3", "");
+    refuse(write_lines("{\"text\": 7}\n"), MT_DATA_BY_NAME, "line 1: text", "");
+    refuse(write_lines("[\"a\"]\n"), MT_DATA_BY_NAME, "line 1", "a line must be an object");
+    refuse(write_lines("{\"text\": \"\xfc\"}\n"), MT_DATA_BY_NAME, "line 1", "");
+    refuse(write_lines("{\"text\": \"a\"} {\"text\": \"b\"}\n"), MT_DATA_BY_NAME, "line 1", "");
+    refuse(write_lines("{\"text\": \"\"}\n"), MT_DATA_BY_NAME, "there is no text in its lines", "");
+    refuse(write_lines("\n \n"), MT_DATA_BY_NAME, "there is no text in its lines", "");
+}
+
+/* ---- names ---- */
+
+static void parse(const char *text, struct mt_arena *arena, struct mt_data_spec *spec) {
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_OK(mt_data_spec_parse("--data", text, arena, spec, &err), err);
+}
+
+static void test_specs(void) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_data_spec spec;
+    char text[160];
+    parse("jsonl:b.dat=0.5", &arena, &spec);
+    CHECK(spec.format == MT_DATA_jsonl && spec.weight == 0.5 && spec.nfiles == 1);
+    CHECK_TEXT(spec.files[0], "b.dat");
+    parse("odd:name=x", &arena, &spec);
+    CHECK(spec.format == MT_DATA_BY_NAME && spec.weight == 0);
+    CHECK_TEXT(spec.files[0], "odd:name=x");
+    write_file("p2.txt", "2", 1), write_file("p10.txt", "1", 1), write_file("p2.txt=3", "3", 1);
+    snprintf(text, sizeof text, "text:%s/p*.txt=4", folder);
+    parse(text, &arena, &spec);
+    CHECK(spec.weight == 4 && spec.nfiles == 2 && spec.format == MT_DATA_text);
+    CHECK(strstr(spec.files[0], "p10.txt") && strstr(spec.files[1], "p2.txt"));
+    snprintf(text, sizeof text, "%s/p2.txt=3", folder); /* there is such a file */
+    parse(text, &arena, &spec);
+    CHECK(spec.weight == 0);
+    CHECK_TEXT(spec.files[0], text);
+    snprintf(text, sizeof text, "%s/q*", folder);
+    CHECK_EQ(mt_data_spec_parse("--data", text, &arena, &spec, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "no file has such a name"), "%s", err.text);
+    CHECK_EQ(mt_data_spec_parse("--data", "text:", &arena, &spec, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "names no file"), "%s", err.text);
+    mt_arena_release(&arena);
+}
+
+int main(void) {
+    CHECK(mkdtemp(folder));
+    test_llmc();
+    test_raw();
+    test_text();
+    test_text_refusals();
+    test_jsonl();
+    test_specs();
+    return remove_folder();
+}
