@@ -17,7 +17,7 @@
 #include "planner/plan/choice.h"
 #include "planner/divide/bound.h"
 #include "planner/divide/divide.h"
-#include "planner/search/participate.h"
+#include "planner/search/internal.h"
 
 enum {
     FEW_RANKS = 4,
