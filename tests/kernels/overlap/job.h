@@ -112,6 +112,8 @@ static inline void job_compare(const struct job *job, int me, const void *out, c
             CHECK(fabs(have - want) <= tolerance, "%s, rank %d, (%lld, %lld): %g, not %g +- %g", what, me, (long long)i,
                   (long long)j, have, want, tolerance);
         }
+    free(a);
+    free(b);
 }
 
 /* Ten epochs of a job on a fresh window of mt_overlap_window_bytes; a checksum of the result. `apart`: with barriers,
