@@ -58,7 +58,7 @@ only() { # header, places where it may be included
     [ $ok = 1 ] || { echo "$file:$line: <$header> belongs in $*"; failed=1; }
   done < <(xargs grep -nE "^ *# *include <$header" <<<"$sources")
 }
-only mpi.h kernels/comm/mpi.c 'launcher/*'
+only mpi.h 'kernels/comm/*' 'launcher/*'
 only glpk.h planner/lp/glpk.c
 only hwloc.h profiler/measure/topology.c
 only dnnl 'kernels/cpu/*'

@@ -161,21 +161,50 @@ enum mt_status mt_file_writable(const char *path, struct mt_err *err) {
     return MT_OK;
 }
 
+int mt_file_unnamed(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path + 1)) : strdup(".");
+    bool nameable = folder && !access("/proc/self/fd", X_OK); /* by which mt_file_give_name finds it */
+    int fd = nameable ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
+    free(folder);
+    return fd;
+}
+
+/* A link cannot replace, so where there is a file, the new one has the temporary name for a moment. */
+int mt_file_give_name(int fd, const char *temporary, const char *path) {
+    char self[64];
+    snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+    if (!linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW)) return 0;
+    if (errno != EEXIST) return -1;
+    unlink(temporary); /* of a process that was killed in such a moment */
+    if (linkat(AT_FDCWD, self, AT_FDCWD, temporary, AT_SYMLINK_FOLLOW)) return -1;
+    if (!rename(temporary, path)) return 0;
+    int why = errno;
+    unlink(temporary);
+    errno = why;
+    return -1;
+}
+
 /* Replace the file, which is not a link. */
 static enum mt_status replace(const char *path, const void *data, size_t length, struct mt_err *err) {
-    char *temporary;
+    char *temporary = NULL;
     enum mt_status st = MT_OK;
     struct stat old;
-    int fd = make_temporary(path, &temporary, err);
-    if (fd < 0) return err->status;
+    int fd = mt_file_unnamed(path);
+    bool unnamed = fd >= 0;
+    if (!unnamed && (fd = make_temporary(path, &temporary, err)) < 0) return err->status;
     if (!stat(path, &old)) fchmod(fd, old.st_mode & 0777); /* as far as the file system has modes */
     if (write_all(fd, data, length) || fsync(fd)) st = mt_fail_errno(err, "writing %s", path);
+    if (!st && unnamed) {
+        size_t room = strlen(path) + 32;
+        temporary = mt_malloc(room);
+        snprintf(temporary, room, "%s.%ld.tmp", path, (long)getpid());
+        if (mt_file_give_name(fd, temporary, path)) st = mt_fail_errno(err, "%s: naming it", path);
+    }
     if (close(fd) && !st) st = mt_fail_errno(err, "closing %s", path);
-    if (!st && rename(temporary, path)) st = mt_fail_errno(err, "renaming %s to %s", temporary, path);
-    if (st)
-        unlink(temporary);
-    else
-        st = sync_folder(path, err);
+    if (!st && !unnamed && rename(temporary, path)) st = mt_fail_errno(err, "renaming %s to %s", temporary, path);
+    if (st && !unnamed) unlink(temporary);
+    if (!st) st = sync_folder(path, err);
     free(temporary);
     return st;
 }

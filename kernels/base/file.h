@@ -16,11 +16,18 @@
  * not readable, MT_ESYSTEM when the system fails; then there is nothing to free. */
 enum mt_status mt_file_read(const char *path, size_t most_bytes, char **data, size_t *length, struct mt_err *err);
 
-/* Write `data` to `path`. After a crash either the old file or the new one is there: a temporary file in the same
- * folder, fsync, rename, fsync of the folder. Symbolic links are followed, and a file's mode is kept. On failure the
- * old file is untouched and the temporary one removed. A `path` that is not a regular file (a device, a pipe) is
- * written directly. MT_EINPUT when the folder is missing or not writable, MT_ESYSTEM when the system fails. */
+/* Write `data` to `path`. After a crash either the old file or the new one is there: a file without a name, else a
+ * temporary one in the same folder, fsync, rename, fsync of the folder. Symbolic links are followed, and a file's mode
+ * is kept. On failure the old file is untouched and the temporary one removed. A `path` that is not a regular file (a
+ * device, a pipe) is written directly. MT_EINPUT when the folder is missing or not writable, MT_ESYSTEM when the system
+ * fails. */
 enum mt_status mt_file_replace(const char *path, const void *data, size_t length, struct mt_err *err);
+
+/* A new file without a name in the folder of `path`, open for writing, which is gone when the process ends in whatever
+ * way; -1: the file system has no such files. Giving it the name `path` replaces a file of that name; `temporary` is a
+ * free name in the same folder. 0, or -1 with errno. */
+int mt_file_unnamed(const char *path);
+int mt_file_give_name(int fd, const char *temporary, const char *path);
 
 /* Whether mt_file_replace could write to `path` now: ask before long work. Leaves nothing behind. Its errors. */
 enum mt_status mt_file_writable(const char *path, struct mt_err *err);

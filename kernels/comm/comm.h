@@ -13,6 +13,7 @@
 
 #include "kernels/coll/coll.h"
 #include "kernels/coll/nccl_unequal.h"
+#include "kernels/comm/rma.h"
 
 struct mt_comm;
 
@@ -50,6 +51,9 @@ struct mt_comm_class {
     /* Set where queue_arrays is: whether blocks of unequal sizes are faster as arrays with roots than as one packed
      * message. */
     bool (*prefers_roots)(struct mt_comm *comm, const struct mt_coll *problem);
+    /* Null: it has no one-sided access (mt_comm_expose). */
+    enum mt_status (*expose)(struct mt_comm *comm, void *memory, int64_t size_bytes, struct mt_rma **rma,
+                             struct mt_err *err);
     void (*release)(struct mt_comm *comm);
 };
 struct mt_comm {
@@ -67,6 +71,11 @@ static inline enum mt_status mt_comm_run(struct mt_comm *comm, const struct mt_c
                                          int tag, double deadline_s, struct mt_err *err) {
     return comm->class->run(comm, problem, schedule, group, buffer, tag, deadline_s, err);
 }
+
+/* Expose memory[size_bytes] to all ranks of the communicator (rma.h); collective, the sizes may differ. MT_EMISSING
+ * where the communicator has no one-sided access. */
+enum mt_status mt_comm_expose(struct mt_comm *comm, void *memory, int64_t size_bytes, struct mt_rma **rma,
+                              struct mt_err *err);
 
 /* Over MPI: duplicates the communicator `mpi_comm` (an MPI_Comm, passed by address so that this header needs no mpi.h).
  * It sleeps while it waits, to leave the core to computation. */

@@ -20,20 +20,11 @@
 #include "kernels/base/wait.h"
 #include "kernels/coll/reduce.h"
 #include "kernels/comm/comm.h"
+#include "kernels/comm/internal.h"
 
 /* A round has about BUDGET segments in flight, so that links stay busy while the process is not scheduled. */
 enum { SEGMENT_BYTES = 256 << 10, BUDGET = 64, LEAST_WINDOW = 2, LARGEST_WINDOW = 16 };
-static const double spin_s = 200e-6, long_spin_s = 2e-3, first_sleep_s = 30e-6, last_sleep_s = 400e-6,
-                    longest_sleep_s = 2e-3;
-
-/* A rank that waits for long waits for one that still computes: it leaves that rank the core. */
-double mt_comm_backoff_s(double idle_s) {
-    if (idle_s < spin_s) return 0;
-    double sleep_s = first_sleep_s + 0.5 * (idle_s - spin_s), long_s = 0.05 * idle_s;
-    if (sleep_s > last_sleep_s) sleep_s = last_sleep_s;
-    if (long_s > longest_sleep_s) long_s = longest_sleep_s;
-    return sleep_s > long_s ? sleep_s : long_s;
-}
+static const double long_spin_s = 2e-3;
 
 struct flow {
     const struct mt_step *step;
@@ -436,7 +427,12 @@ static void release(struct mt_comm *comm) {
     free(mpi);
 }
 
-static const struct mt_comm_class mpi_class = {.name = "mpi", .run = run, .release = release};
+static enum mt_status expose(struct mt_comm *comm, void *memory, int64_t size_bytes, struct mt_rma **rma,
+                             struct mt_err *err) {
+    return mt_mpi_expose(((struct mpi *)comm)->mpi, memory, size_bytes, rma, err);
+}
+
+static const struct mt_comm_class mpi_class = {.name = "mpi", .run = run, .expose = expose, .release = release};
 
 enum mt_status mt_comm_mpi_new(const void *mpi_comm, struct mt_comm **comm, struct mt_err *err) {
     struct mpi *mpi = mt_calloc(1, sizeof *mpi);

@@ -10,8 +10,9 @@
  * largest tensor; boxes are sent by MPI. A checkpoint does not depend on ranks and layouts: it loads under any plan of
  * its model, and into another precision.
  *
- * checkpoint.c keeps generations, ranks.c saves and loads, states.h moves states between ranks, safetensors.h is the
- * file format. */
+ * A folder is also one of Hugging Face, whose weights are the newest checkpoint's (publish.h); weights.h reads such
+ * folders. checkpoint.c keeps generations, ranks.c saves and loads, states.h moves states between ranks, safetensors.h
+ * is the file format. */
 #ifndef MT_LAUNCHER_CHECKPOINT_CHECKPOINT_H
 #define MT_LAUNCHER_CHECKPOINT_CHECKPOINT_H
 

@@ -1,4 +1,5 @@
-/* safetensors_checksum.c: checksums inside a safetensors header, shared by its reader and its writer. */
+/* ranks.c: a state's tensor in a file. safetensors_checksum.c: checksums inside a safetensors header, shared by its
+ * reader and its writer. */
 #ifndef MT_LAUNCHER_CHECKPOINT_INTERNAL_H
 #define MT_LAUNCHER_CHECKPOINT_INTERNAL_H
 
@@ -7,6 +8,11 @@
 #include <stdint.h>
 
 #include "kernels/base/err.h"
+#include "launcher/checkpoint/safetensors.h"
+#include "synth/graph/graph.h"
+
+/* Optimizer state has the dimensions of its parameter. */
+struct mt_saved mt_saved_of(const struct mt_graph *graph, int gvalue);
 
 #define MT_CHECKSUM_PREFIX "xxh3." /* of the keys in __metadata__ */
 #define MT_CHECKSUM_HEADER MT_CHECKSUM_PREFIX "header"

@@ -6,11 +6,11 @@
 #include "kernels/base/log.h"
 #include "launcher/session/agree.h"
 #include "launcher/checkpoint/checkpoint.h"
+#include "launcher/checkpoint/internal.h"
 #include "launcher/watch/watch.h"
 #include "synth/interp/init.h"
 
-/* A state's tensor in the file. Optimizer state has the dimensions of its parameter. */
-static struct mt_saved describe(const struct mt_graph *g, int gvalue) {
+struct mt_saved mt_saved_of(const struct mt_graph *g, int gvalue) {
     const struct mt_value *v = &g->values[gvalue], *shape = v->owner >= 0 ? &g->values[v->owner] : v;
     struct mt_saved t = {.name = v->name, .type = v->type, .ndims = shape->ndims};
     for (int d = 0, axis = 0; d < shape->ndims; d++) {
@@ -28,7 +28,7 @@ static enum mt_status create(const struct mt_graph *graph, const char *path, con
     struct mt_saved *tensors = mt_new(&arena, struct mt_saved, graph->nvalues);
     int count = 0;
     for (int g = 0; g < graph->nvalues; g++)
-        if (mt_is_state(graph, g)) tensors[count++] = describe(graph, g);
+        if (mt_is_state(graph, g)) tensors[count++] = mt_saved_of(graph, g);
     struct mt_saved_note notes[] = {
         {"format", "pt"}, /* which readers of Hugging Face files require */
         {"motley.version", "1"},
@@ -99,8 +99,8 @@ static enum mt_status check_shape(const struct mt_safetensors *file, const struc
             snprintf(text[i] + used, sizeof text[i] - used, d ? " x %lld" : "%lld", (long long)t->dims[d]);
         }
     }
-    mt_fail(err, MT_EINPUT, "%s: tensor %s is %s, but the plan's model has %s", file->path, have->name, text[0],
-            text[1]);
+    mt_fail(err, MT_EINPUT, "%s: tensor %s is %s, but the plan's model has %s", mt_safetensors_path_of(file, have),
+            have->name, text[0], text[1]);
     return mt_err_hint(err, "the file is of another model than the plan");
 }
 
@@ -121,7 +121,7 @@ static enum mt_status check_file(const struct mt_graph *graph, const struct mt_s
             return mt_err_hint(err, v->param ? "the file is of another model than the plan"
                                              : "the optimizer differs: --init FILE loads the weights alone");
         }
-        struct mt_saved want = describe(graph, g);
+        struct mt_saved want = mt_saved_of(graph, g);
         enum mt_status st = check_shape(file, t, &want, err);
         if (st) return st;
         used++;
@@ -150,7 +150,7 @@ enum mt_status mt_checkpoint_load(struct mt_states *states, const struct mt_safe
     for (int g = 0; g < graph->nvalues; g++) {
         if (!is_loaded(graph, g, what)) continue;
         const struct mt_value *v = &graph->values[g];
-        void *whole = states->rank ? NULL : mt_calloc(1, (size_t)describe(graph, g).size_bytes);
+        void *whole = states->rank ? NULL : mt_calloc(1, (size_t)mt_saved_of(graph, g).size_bytes);
         const struct mt_saved *source = whole ? source_of(file, v, what) : NULL;
         if (whole && !source)
             mt_init_fill(graph, g, &(struct mt_box){{0}, {0}}, 0, whole); /* a scalar that the file lacks */

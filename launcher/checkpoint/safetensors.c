@@ -213,6 +213,7 @@ enum mt_status mt_safetensors_open(const char *path, struct mt_safetensors **fil
 
 void mt_safetensors_close(struct mt_safetensors *file) {
     if (!file) return;
+    for (int i = 0; i < file->nshards; i++) mt_safetensors_close(file->shards[i]);
     if (file->fd >= 0) close(file->fd);
     mt_arena_release(&file->arena);
     free(file);
@@ -230,9 +231,18 @@ const char *mt_safetensors_note(const struct mt_safetensors *file, const char *k
     return found ? found->value : NULL;
 }
 
+static const struct mt_safetensors *shard_of(const struct mt_safetensors *file, const struct mt_saved *tensor) {
+    return file->nshards ? file->shards[tensor->shard] : file;
+}
+
+const char *mt_safetensors_path_of(const struct mt_safetensors *file, const struct mt_saved *tensor) {
+    return shard_of(file, tensor)->path;
+}
+
 enum mt_status mt_safetensors_read(const struct mt_safetensors *file, const struct mt_saved *tensor, int64_t at,
                                    int64_t size_bytes, void *to, struct mt_err *err) {
-    return read_exactly(file->path, file->fd, to, size_bytes, tensor->begin + at, err);
+    const struct mt_safetensors *f = shard_of(file, tensor);
+    return read_exactly(f->path, f->fd, to, size_bytes, tensor->begin + at, err);
 }
 
 /* The whole tensor, converted piece by piece. */
@@ -251,14 +261,18 @@ static enum mt_status read_converted(const struct mt_safetensors *file, const st
 
 enum mt_status mt_safetensors_read_as(const struct mt_safetensors *file, const struct mt_saved *t, enum mt_type type,
                                       void *to, struct mt_err *err) {
-    if (!t->readable || (t->type == MT_I32) != (type == MT_I32))
-        return mt_fail(err, MT_EINPUT, "%s: tensor %s has dtype %s, which cannot become %s", file->path, t->name,
-                       t->dtype, mt_type_name(type));
+    const char *path = mt_safetensors_path_of(file, t);
+    if (!t->readable || (t->type == MT_I32) != (type == MT_I32)) {
+        mt_fail(err, MT_EINPUT, "%s: tensor %s has dtype %s, which cannot become %s", path, t->name, t->dtype,
+                mt_type_name(type));
+        return mt_err_hint(err, "weights may be F64, F32, F16 or BF16; of fewer bits, they have scales that their "
+                                "own library applies: let it save them in one of these");
+    }
     enum mt_status st = t->type == type ? mt_safetensors_read(file, t, 0, t->size_bytes, to, err)
                                         : read_converted(file, t, type, to, err);
     int64_t found = st ? -1 : mt_type_not_finite(type, to, t->count);
     if (found < 0) return st;
-    mt_fail(err, MT_EINPUT, "%s: tensor %s: element %lld is %g as %s", file->path, t->name, (long long)found,
+    mt_fail(err, MT_EINPUT, "%s: tensor %s: element %lld is %g as %s", path, t->name, (long long)found,
             mt_type_load(type, to, found), mt_type_name(type));
     return mt_err_hint(err, "a model with such a weight computes nothing else: use an earlier checkpoint");
 }
@@ -283,12 +297,23 @@ static enum mt_status verify_tensor(const struct mt_safetensors *file, const str
 
 /* Any key with the prefix: damage to one key does not make it a file without checksums. */
 bool mt_safetensors_carries_checksums(const struct mt_safetensors *file) {
+    for (int i = 0; i < file->nshards; i++)
+        if (mt_safetensors_carries_checksums(file->shards[i])) return true;
     for (int i = 0; i < file->nnotes; i++)
         if (!strncmp(file->notes[i].key, MT_CHECKSUM_PREFIX, strlen(MT_CHECKSUM_PREFIX))) return true;
     return file->checked;
 }
 
+/* Of shards, those that carry checksums. */
+static enum mt_status verify_shards(const struct mt_safetensors *file, struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < file->nshards && !st; i++)
+        if (mt_safetensors_carries_checksums(file->shards[i])) st = mt_safetensors_verify(file->shards[i], err);
+    return st;
+}
+
 enum mt_status mt_safetensors_verify(const struct mt_safetensors *file, struct mt_err *err) {
+    if (file->nshards) return verify_shards(file, err);
     if (!file->checked) return mt_fail(err, MT_EINPUT, "%s: the header has no checksum", file->path);
     char *piece = mt_malloc(PIECE_BYTES);
     enum mt_status st = MT_OK;

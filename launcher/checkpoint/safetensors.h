@@ -33,6 +33,7 @@ struct mt_saved {
     int64_t count, size_bytes;
     int64_t begin;        /* in the file */
     const char *checksum; /* 16 hex digits, or null */
+    int shard;            /* of a file in shards: the one that it is in */
 };
 
 struct mt_saved_note { /* of __metadata__ */
@@ -47,7 +48,13 @@ struct mt_safetensors {
     struct mt_saved *tensors; /* in the file's order */
     struct mt_saved_note *notes;
     bool checked; /* the header has a checksum, and it is right */
+    /* weights.h: of several files together; the tensors' texts live in them */
+    int nshards; /* 0: this is one file */
+    struct mt_safetensors **shards;
 };
+
+/* The path of the file that a tensor is in. */
+const char *mt_safetensors_path_of(const struct mt_safetensors *file, const struct mt_saved *tensor);
 
 /* Open and check the header: MT_EINPUT if it is no such file or inconsistent. Tensors are not read. */
 enum mt_status mt_safetensors_open(const char *path, struct mt_safetensors **file, struct mt_err *err);
@@ -75,8 +82,9 @@ enum mt_status mt_safetensors_parse(const char *name, const void *head, size_t h
                                     struct mt_safetensors *file, struct mt_err *err);
 
 /* Writing: tensors are declared first, so that the header has its final size; their bytes follow in that order, in
- * pieces of any size. The file appears at `path` only on commit: it is written under a temporary name, fsynced and
- * renamed, and the folder is fsynced. Names and notes are copied. */
+ * pieces of any size. The file appears at `path` only on commit: it is written without a name (mt_file_unnamed), so
+ * that nothing is left of it when the process is killed, else under a temporary one; fsynced, named, and the folder is
+ * fsynced. Names and notes are copied. */
 struct mt_safetensors_writer;
 enum mt_status mt_safetensors_create(const char *path, const struct mt_saved *tensors, int ntensors,
                                      const struct mt_saved_note *notes, int nnotes,

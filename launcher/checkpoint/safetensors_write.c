@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernels/base/file.h"
 #include "kernels/base/number/hash.h"
 #include "kernels/base/text/json.h"
 #include "launcher/checkpoint/safetensors.h"
@@ -17,6 +18,7 @@ struct mt_safetensors_writer {
     struct mt_arena arena;
     const char *path, *temp;
     int fd;
+    bool unnamed; /* the file gets its name on commit; else it has the temporary one */
     int ntensors, nnotes;
     struct mt_saved *tensors;
     struct mt_saved_note *notes;
@@ -130,7 +132,9 @@ enum mt_status mt_safetensors_create(const char *path, const struct mt_saved *te
         t->size_bytes = t->count * mt_type_size(t->type);
     }
     start_hash(w);
-    w->fd = open(w->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    w->fd = mt_file_unnamed(path);
+    w->unnamed = w->fd >= 0;
+    if (!w->unnamed) w->fd = open(w->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     enum mt_status st = w->fd < 0 ? mt_fail_errno(err, "%s", w->temp) : write_header(w, err);
     if (st) {
         mt_safetensors_abort(w);
@@ -181,20 +185,21 @@ enum mt_status mt_safetensors_commit(struct mt_safetensors_writer *w, struct mt_
     if (w->current != w->ntensors) st = mt_fail(err, MT_EBUG, "%s: fewer bytes than tensors", w->path);
     if (!st) st = write_header(w, err);
     if (!st && fsync(w->fd)) st = mt_fail_errno(err, "%s: fsync", w->path);
+    if (!st && w->unnamed && mt_file_give_name(w->fd, w->temp, w->path)) st = mt_fail_errno(err, "%s", w->path);
     if (!st) {
         int fd = w->fd;
         w->fd = -1;
         if (close(fd)) st = mt_fail_errno(err, "%s", w->path);
     }
-    if (!st && rename(w->temp, w->path)) st = mt_fail_errno(err, "%s", w->path);
+    if (!st && !w->unnamed && rename(w->temp, w->path)) st = mt_fail_errno(err, "%s", w->path);
     if (!st) st = sync_folder(w->path, err);
-    if (st) unlink(w->temp);
+    if (st && !w->unnamed) unlink(w->temp);
     release(w);
     return st;
 }
 
 void mt_safetensors_abort(struct mt_safetensors_writer *w) {
     if (!w) return;
-    if (w->fd >= 0) unlink(w->temp);
+    if (w->fd >= 0 && !w->unnamed) unlink(w->temp);
     release(w);
 }

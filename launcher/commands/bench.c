@@ -19,8 +19,7 @@ struct bench_flags {
 
 static const struct argp_option flag_table[] = {
     MT_OPTION_DEVICE(KEY_DEVICE, "cpu", 1),
-    {"model", KEY_MODEL, "TEXT", 0,
-     "the model; see `motley plan --models` [gpt2:124m,vocab=50304 on GPUs, gpt2:char on CPUs]", 1},
+    {"model", KEY_MODEL, "TEXT", 0, MT_MODEL_HELP " [gpt2:124m,vocab=50304 on GPUs, gpt2:char on CPUs]", 1},
     {"json", KEY_JSON, "FILE", 0, "write the results as JSON too", 1},
     {"seconds", KEY_SECONDS, "S", 0, "time to spend on each result, about [0.1]", 1},
     {0}};
@@ -39,7 +38,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; break;
     case KEY_DEVICE: st = mt_flag_device(text, &f->options.device, f->err); break;
-    case KEY_MODEL: st = mt_flag_path("--model", text, &f->options.model, f->err); break;
+    case KEY_MODEL: st = mt_job_flags_model(&f->job, text, &f->options.model); break;
     case KEY_JSON: st = mt_flag_path("--json", text, &f->options.json, f->err); break;
     case KEY_SECONDS: st = mt_flag_seconds("--seconds", text, &f->options.seconds, f->err); break;
     case ARGP_KEY_ARG: st = select_bench(f, text); break;
@@ -78,5 +77,7 @@ int mt_command_bench(int argc, char **argv) {
     const struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 120};
     st = mt_session_begin(&watch, st, &err);
     if (!st) st = mt_bench_suite(&f.options, &err);
-    return mt_session_end(st, 0, &err);
+    int code = mt_session_end(st, 0, &err);
+    mt_job_flags_release(&f.job);
+    return code;
 }

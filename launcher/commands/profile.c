@@ -49,7 +49,7 @@ static const struct argp_option flag_table[] = {
     MT_OPTION_DEVICE(KEY_DEVICE, "cpu", 2),
     MT_OPTION_EMULATE(KEY_EMULATE, 2),
     {0, 0, 0, 0, "Layers of jobs that will run here, for more accurate plans:", 3},
-    {"model", KEY_MODEL, "TEXT", 0, "measure this model's layers too; may be repeated; see `motley plan --models`", 3},
+    {"model", KEY_MODEL, "TEXT", 0, "measure this model's layers too; may be repeated; " MT_MODEL_HELP, 3},
     {0, 0, 0, 0, "Describing a cluster instead of measuring:", 5},
     {"describe", KEY_DESCRIBE, "TEXT", 0, "as \"a100-40:2x8 nvlink=300G net=25G + a10:1x4 egress=1G\"", 5},
     {"measured", KEY_MEASURED, "FILE", 0,
@@ -74,7 +74,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; break;
     case KEY_MODEL:
         mt_arena_grow(&f->arena, &p->models, p->nmodels, &f->models_capacity, sizeof *p->models);
-        p->models[p->nmodels++] = text;
+        st = mt_job_flags_model(&f->job, text, &p->models[p->nmodels++]);
         break;
     case KEY_OUT: st = mt_flag_path("--out", text, &p->out, f->err); break;
     case KEY_BUDGET: st = take_seconds("--budget", text, &p->budget_s, f->err); break;
@@ -153,6 +153,7 @@ int mt_command_profile(int argc, char **argv) {
         if (!st) st = mt_profile_cluster(&f.profile, &err);
         code = mt_session_end(st, 0, &err);
     }
+    mt_job_flags_release(&f.job);
     mt_arena_release(&f.arena);
     return code;
 }

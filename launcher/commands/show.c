@@ -29,7 +29,7 @@ struct show_flags {
 static const struct argp_option flag_table[] = {
     {"rank", KEY_RANK, "R", 0, "show program: only that of rank R", 1},
     {"lowered", KEY_LOWERED, 0, 0, "show program: lowered for the device, with addresses, streams and events", 1},
-    {"model", KEY_MODEL, "TEXT", 0, "show graph: that of a model instead of a plan's", 1},
+    {"model", KEY_MODEL, "TEXT", 0, "show graph: that of a model instead of a plan's: " MT_MODEL_HELP, 1},
     {0}};
 
 static error_t take_operand(struct show_flags *f, const char *word, int at) {
@@ -53,7 +53,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         f->rank_given = true;
         return mt_flag_int("--rank", text, 0, MT_PLAN_MOST_RANKS - 1, &f->rank, f->err) ? EINVAL : 0;
     case KEY_LOWERED: f->lowered = true; return 0;
-    case KEY_MODEL: f->model = text; return 0;
+    case KEY_MODEL: return mt_job_flags_model(&f->job, text, &f->model) ? EINVAL : 0;
     case ARGP_KEY_ARG: return take_operand(f, text, (int)state->arg_num);
     }
     return ARGP_ERR_UNKNOWN;
@@ -194,6 +194,7 @@ int mt_command_show(int argc, char **argv) {
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     if (!st) st = resolve(&f);
     if (!st) {
+        mt_job_flags_say(&f.job);
         switch (f.subject) {
         case DOCUMENT: st = mt_show(f.path, stdout, &outliers, &err); break;
         case PROGRAM:
@@ -201,6 +202,7 @@ int mt_command_show(int argc, char **argv) {
         case GRAPH: st = show_graph(&f, &err); break;
         }
     }
+    mt_job_flags_release(&f.job);
     if (!st && fflush(stdout)) st = mt_fail_errno(&err, "standard output");
     if (st) return mt_command_fail(&err);
     return outliers ? EXIT_OUTLIERS : 0;

@@ -16,6 +16,8 @@ enum {
     KEY_RESUME,
     KEY_INIT,
     KEY_CHECKPOINT_EVERY,
+    KEY_CHECKPOINT_MINUTES,
+    KEY_NO_OUT,
     KEY_KEEP,
     KEY_EVAL_EVERY,
     KEY_EVAL_ONLY,
@@ -34,7 +36,7 @@ struct train_flags {
     struct mt_arena arena; /* of --emulate's lists */
     struct mt_train_options options;
     struct mt_data_flags data;
-    bool keep; /* given */
+    bool keep, minutes; /* given */
 };
 
 static const struct argp_option flag_table[] = {
@@ -42,11 +44,16 @@ static const struct argp_option flag_table[] = {
     {"steps", KEY_STEPS, "N", 0, "stop after step N, without changing the learning rate's schedule [the plan's steps]",
      2},
     {"resume", KEY_RESUME, "DIR", 0, "go on from the newest undamaged checkpoint of a folder, or from a file", 2},
-    {"init", KEY_INIT, "FILE", 0, "start from the weights of a safetensors file", 2},
+    {"init", KEY_INIT, "PATH", 0,
+     "start from the weights of a Hugging Face folder, a run's folder or a safetensors file", 2},
     {"eval-only", KEY_EVAL_ONLY, 0, 0, "only compute the loss over the validation data", 2},
     {0, 0, 0, 0, "Output:", 3},
-    {"out", KEY_OUT, "DIR", 0, "folder for checkpoints and run.json [that of --resume; else nothing is written]", 3},
-    {"checkpoint-every", KEY_CHECKPOINT_EVERY, "N", 0, "steps between checkpoints; 0: at the end only [0]", 3},
+    {"out", KEY_OUT, "DIR", 0,
+     "folder for checkpoints, run.json and metrics [that of --resume; else the first free of run, run-2, ...]", 3},
+    {"no-out", KEY_NO_OUT, 0, 0, "write none of these", 3},
+    {"checkpoint-every", KEY_CHECKPOINT_EVERY, "N", 0, "steps between checkpoints; 0: only by time and at the end [0]",
+     3},
+    {"checkpoint-minutes", KEY_CHECKPOINT_MINUTES, "M", 0, "minutes between checkpoints; 0: not by time [10]", 3},
     {"keep", KEY_KEEP, "K", 0, "how many checkpoints to keep [2]", 3},
     {"eval-every", KEY_EVAL_EVERY, "N", 0, "steps between validation losses; 0: at the end only [0]", 3},
     {"log-every", KEY_LOG_EVERY, "N", 0, "steps between lines of progress [10]", 3},
@@ -66,6 +73,14 @@ static enum mt_status take_count(struct train_flags *f, const char *flag, const 
     return mt_flag_int(flag, text, least, INT64_C(1) << 40, value, f->err);
 }
 
+static enum mt_status take_minutes(struct train_flags *f, const char *text) {
+    double *minutes = &f->options.checkpoint_minutes;
+    f->minutes = true;
+    enum mt_status st = mt_flag_real("--checkpoint-minutes", text, minutes, f->err);
+    if (st || *minutes >= 0) return st;
+    return mt_fail(f->err, MT_EINPUT, "--checkpoint-minutes: must not be negative");
+}
+
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct train_flags *f = state->input;
     struct mt_train_options *o = &f->options;
@@ -79,6 +94,8 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_EVAL_ONLY: o->eval_only = true; break;
     case KEY_OUT: st = mt_flag_path("--out", text, &o->out, f->err); break;
     case KEY_CHECKPOINT_EVERY: st = take_count(f, "--checkpoint-every", text, 0, &o->checkpoint_every); break;
+    case KEY_CHECKPOINT_MINUTES: st = take_minutes(f, text); break;
+    case KEY_NO_OUT: o->no_out = true; break;
     case KEY_KEEP:
         f->keep = true;
         if (!(st = mt_flag_int("--keep", text, 1, 1000000, &keep, f->err))) o->keep = (int)keep;
@@ -110,11 +127,14 @@ static enum mt_status validate(const struct train_flags *f) {
     if (o->eval_only && (o->out || o->trace || o->steps >= 0))
         return mt_fail(f->err, MT_EINPUT,
                        "--eval-only: writes nothing and takes no steps: leave out --out, --trace, --steps");
-    if (o->eval_only && (f->keep || o->checkpoint_every || o->eval_every || o->hash_every))
+    if (o->eval_only && (f->keep || f->minutes || o->checkpoint_every || o->eval_every || o->hash_every))
         return mt_fail(f->err, MT_EINPUT,
-                       "--eval-only: takes no steps: leave out --keep, --checkpoint-every, --eval-every, --hash-every");
-    if (f->keep && !o->out && !o->resume)
-        return mt_fail(f->err, MT_EINPUT, "--keep: there is no folder for checkpoints: give --out FOLDER");
+                       "--eval-only: takes no steps: leave out --keep, --checkpoint-every, --checkpoint-minutes, "
+                       "--eval-every, --hash-every");
+    if (o->no_out && (o->out || f->keep || f->minutes || o->checkpoint_every))
+        return mt_fail(f->err, MT_EINPUT,
+                       "--no-out: there is no folder for checkpoints: leave out --out, --keep, --checkpoint-every, "
+                       "--checkpoint-minutes");
     return mt_data_flags_check(&f->data, f->err);
 }
 
@@ -128,7 +148,8 @@ int mt_command_train(int argc, char **argv) {
         .doc = "Train by a plan: `mpirun -n RANKS motley train plan.json --data FILE --out DIR`.\v"
                "SIGUSR1, to any rank or to mpirun, writes a checkpoint and goes on; SIGUSR2 writes one and exits with "
                "0; so "
-               "does SIGTERM to a rank. After SIGTERM to mpirun the ranks are killed soon (a second, unless --mca "
+               "does SIGTERM or SIGINT (Ctrl-C) to a rank, of which a second one ends it at once: no file is left half "
+               "written. After SIGTERM or Ctrl-C to mpirun the ranks are killed soon (a second, unless --mca "
                "odls_base_sigkill_timeout says more): prefer SIGUSR2. When a rank is lost or makes no progress, all "
                "processes exit with 4; mpirun itself exits with 4, or with 137 if a rank was killed. Ranks that the "
                "plan leaves "

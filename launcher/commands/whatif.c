@@ -46,7 +46,7 @@ struct whatif_flags {
 
 static const struct argp_option flag_table[] = {
     {"cluster", KEY_CLUSTER, "FILE", 0, "a cluster's profile, or a description, as \"a100-40:2x8 net=25G\"", 1},
-    {"model", KEY_MODEL, "TEXT", 0, "as gpt2:124m; may be repeated, for a table each", 1},
+    {"model", KEY_MODEL, "TEXT", 0, MT_MODEL_HELP "; may be repeated, for a table each", 1},
     {"plan", KEY_PLAN, "FILE", 0, "take model and job from this plan, instead of --model and the job's flags", 1},
     {"use", KEY_USE, "WHO", 0, "who takes part: auto (ranks that slow the step are left out), or all [auto]", 1},
     {0, 0, 0, 0, "Alternatives, each a row of the table; may be repeated:", 2},
@@ -76,8 +76,7 @@ static enum mt_status add_change(struct whatif_flags *f, const char *verb, const
 
 static enum mt_status add_model(struct whatif_flags *f, const char *text) {
     if (f->nmodels == MOST_MODELS) return mt_fail(f->err, MT_EINPUT, "--model: at most %d of them", MOST_MODELS);
-    f->models[f->nmodels++] = text;
-    return MT_OK;
+    return mt_job_flags_model(&f->job, text, &f->models[f->nmodels++]);
 }
 
 static enum mt_status take_use(struct whatif_flags *f, const char *text) {
@@ -173,6 +172,7 @@ int mt_command_whatif(int argc, char **argv) {
         .children = children};
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     if (!st) st = resolve(&f);
+    if (!st) mt_job_flags_say(&f.job);
     if (!st && f.prices) st = mt_prices_read(f.prices, &prices, &err);
     if (!st) st = mt_cluster_open(f.cluster, &cluster, &err);
     if (!st) {
@@ -186,5 +186,6 @@ int mt_command_whatif(int argc, char **argv) {
     }
     mt_cluster_free(cluster);
     mt_prices_release(&prices);
+    mt_job_flags_release(&f.job);
     return st ? mt_command_fail(&err) : 0;
 }

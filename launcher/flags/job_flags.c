@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/base/log.h"
 #include "kernels/device/facts.h"
 #include "launcher/flags/flags.h"
 #include "profiler/describe/runs.h"
+#include "synth/models/config/config.h"
 
 enum flag_kind { COUNT, SEED, REAL, TYPE, OPTIMIZER, SCHEDULE, TRUE };
 enum flag_use { ALWAYS, WITH_ADAMW, WITH_SGD, WITH_FALLING_RATE, WITH_LOSS_SCALE };
@@ -57,6 +59,31 @@ void mt_job_flags_init(struct mt_job_flags *flags, struct mt_err *err) {
     memset(flags, 0, sizeof *flags);
     mt_job_default(&flags->job);
     flags->err = err;
+    flags->model_dropout = -1;
+    flags->said = "";
+}
+
+void mt_job_flags_release(struct mt_job_flags *flags) {
+    mt_arena_release(&flags->arena);
+}
+
+enum mt_status mt_job_flags_model(struct mt_job_flags *flags, const char *text, const char **model) {
+    struct mt_config config;
+    *model = text;
+    if (!mt_config_is_path(text)) return MT_OK;
+    enum mt_status st = mt_config_read(text, &flags->arena, &config, flags->err);
+    if (st) return mt_err_context(flags->err, "--model");
+    *model = config.model;
+    if (config.dropout >= 0) flags->model_dropout = config.dropout;
+    flags->said = mt_arena_printf(&flags->arena, "%s%s%s is %s", flags->said, *flags->said ? "; " : "", text, *model);
+    if (config.dropout > 0)
+        flags->said = mt_arena_printf(&flags->arena, "%s, with a dropout of %g", flags->said, config.dropout);
+    if (*config.note) flags->said = mt_arena_printf(&flags->arena, "%s; %s", flags->said, config.note);
+    return MT_OK;
+}
+
+void mt_job_flags_say(const struct mt_job_flags *flags) {
+    if (*flags->said) mt_log(MT_LOG_INFO, "%s", flags->said);
 }
 
 static enum mt_status set_flag(struct mt_job_flags *flags, int row, const char *text) {
@@ -155,6 +182,8 @@ enum mt_status mt_job_flags_resolve(struct mt_job_flags *flags, struct mt_err *e
             return mt_fail(err, MT_EINPUT, "--%s: has no use with --optimizer %s --schedule %s", table[f].name,
                            mt_optimizer_names[o->kind], mt_schedule_names[o->schedule]);
         if (table[f].use == WITH_FALLING_RATE) lr_min = given;
+        bool dropout = table[f].at == offsetof(struct mt_job, dropout);
+        if (dropout && !given && flags->model_dropout >= 0) flags->job.dropout = flags->model_dropout;
         if (table[f].use == WITH_LOSS_SCALE) interval = given;
     }
     if (!interval && flags->job.loss_scale > 0) flags->job.loss_scale_interval = MT_LOSS_SCALE_INTERVAL;

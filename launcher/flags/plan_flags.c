@@ -47,7 +47,7 @@ enum {
 
 static const struct argp_option options[] = {
     {0, 0, 0, 0, "What, and on how many ranks:", 1},
-    {"model", KEY_MODEL, "TEXT", 0, "as gpt2:124m or gpt2:layers=4,heads=4,embed=128,...; see --models", 1},
+    {"model", KEY_MODEL, "TEXT", 0, MT_MODEL_HELP "; see --models", 1},
     {"ranks", KEY_RANKS, "N", 0, "processes [as many as --speeds, --shares or --hosts lists]", 1},
     {"hosts", KEY_HOSTS, "A,A,B", 0, "each rank's host [any]", 1},
     {"device", KEY_DEVICE, "KIND", 0, "what ranks compute with, cpu or cuda [cpu]", 1},
@@ -270,7 +270,7 @@ static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *te
     int64_t count;
     int which = 0;
     switch (key) {
-    case KEY_MODEL: q->model = text; return MT_OK;
+    case KEY_MODEL: return mt_job_flags_model(&f->job, text, &q->model);
     case KEY_RANKS:
         st = mt_flag_int("--ranks", text, 1, MT_PLAN_MOST_RANKS, &count, f->err);
         return st ? st : mt_plan_flags_ranks(f, "--ranks", count);
@@ -362,7 +362,8 @@ static enum mt_status resolve_request(struct mt_plan_flags *f) {
     enum mt_status st;
     if (!q->model) {
         mt_fail(f->err, MT_EINPUT, "--model is missing");
-        return mt_err_hint(f->err, "as --model gpt2:124m; `motley plan --models` lists them");
+        return mt_err_hint(f->err,
+                           "as --model gpt2:124m, or a folder with a config.json; `motley plan --models` lists them");
     }
     if (!f->ranks_by && !f->cluster) {
         mt_fail(f->err, MT_EINPUT, "--ranks is missing");
@@ -370,6 +371,7 @@ static enum mt_status resolve_request(struct mt_plan_flags *f) {
     }
     if ((st = mt_job_flags_choose(&f->job, f->opened, f->err)) || (st = mt_job_flags_resolve(&f->job, f->err)))
         return st;
+    mt_job_flags_say(&f->job);
     enum mt_recompute recompute = q->job.recompute;
     q->job = f->job.job;
     q->job.recompute = recompute;
@@ -451,6 +453,7 @@ void mt_plan_flags_init(struct mt_plan_flags *flags, struct mt_err *err) {
 void mt_plan_flags_release(struct mt_plan_flags *flags) {
     mt_cluster_free(flags->opened);
     mt_plan_free(flags->replaced);
+    mt_job_flags_release(&flags->job);
     mt_arena_release(&flags->arena);
 }
 

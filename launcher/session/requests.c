@@ -36,7 +36,8 @@ enum mt_status mt_requests_step(struct mt_requests *requests, double patience_s,
     bool others = (*answer & ~requests->mine) & MT_REQUEST_CHECKPOINT;
     if (others) requests->echo_until_s = mt_now_s() + MT_ECHO_S;
     if (*answer & MT_REQUEST_CHECKPOINT) requests->known_until_s = mt_now_s() + MT_ECHO_S;
-    requests->mine = mt_signals_take();
+    requests->mine = mt_signals_take() | requests->due;
+    requests->due = 0;
     if ((requests->mine & MT_REQUEST_CHECKPOINT) && mt_now_s() < requests->echo_until_s) {
         requests->mine &= ~MT_REQUEST_CHECKPOINT;
         requests->echo_until_s = 0;

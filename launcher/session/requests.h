@@ -22,6 +22,7 @@ struct mt_requests {
     MPI_Comm idle;
     MPI_Request request;
     int mine, sent, all;  /* mine: without those of idle ranks */
+    int due;              /* what this rank asks for by itself at the next call: set it */
     double echo_until_s;  /* until then, a request for a checkpoint repeats one that was answered */
     double known_until_s; /* until then, so does one of an idle rank */
 };

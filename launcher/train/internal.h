@@ -12,6 +12,7 @@
 #include "kernels/device/device.h"
 #include "launcher/checkpoint/checkpoint.h"
 #include "launcher/data/data.h"
+#include "launcher/metrics/metrics.h"
 #include "launcher/train/job_changes.h"
 #include "planner/balance/drift.h"
 #include "launcher/execute/executor.h"
@@ -52,11 +53,14 @@ struct trainer {
     } in_flight[MT_EXECUTOR_DEPTH];
     double ended_s; /* end of the last finished step */
     bool positions_fed[MT_NRUNS];
-    int64_t last_step;  /* of the run */
-    bool keeps;         /* the run has a folder */
-    const char *folder; /* at rank 0 */
-    int lock;           /* on the folder, at rank 0; -1: none */
-    int64_t saved_step; /* of the newest checkpoint; -1: none */
+    int64_t last_step;          /* of the run */
+    bool keeps;                 /* the run has a folder */
+    const char *folder;         /* at rank 0 */
+    bool made_folder;           /* by this run, which was not told its name */
+    int lock;                   /* on the folder, at rank 0; -1: none */
+    int64_t saved_step;         /* of the newest checkpoint; -1: none */
+    double saved_s;             /* when that, or the run's first step, began; or a timed one was asked for */
+    struct mt_metrics *metrics; /* at rank 0; null: none are written */
     struct mt_requests requests;
     struct mt_run_doc run;   /* kept by rank 0, with rows for the plan's ranks */
     struct mt_run_rank mine; /* this rank's row of `run` */
@@ -93,6 +97,12 @@ enum mt_status mt_trainer_load(struct trainer *t, struct mt_err *err);
 enum mt_status mt_trainer_save(struct trainer *t, struct mt_err *err);
 enum mt_status mt_trainer_compare(struct trainer *t, struct mt_err *err);
 enum mt_status mt_trainer_hash(struct trainer *t, struct mt_err *err);
+
+/* folder.c, at rank 0: create and lock the run's folder; refuse another run's; and at the end. Publish: let the
+ * folder's index name the checkpoint of t->step. */
+enum mt_status mt_trainer_prepare_folder(struct trainer *t, struct mt_err *err);
+void mt_trainer_leave_folder(struct trainer *t);
+enum mt_status mt_trainer_publish(struct trainer *t, struct mt_err *err);
 
 /* loop.c */
 enum mt_status mt_trainer_run(struct trainer *t, struct mt_err *err);

@@ -66,6 +66,7 @@ static enum mt_status evaluate(struct trainer *t, bool last, struct mt_err *err)
     double loss = sum / count;
     if (!t->rank) {
         mt_run_add_val(&t->run, t->step, loss);
+        mt_metrics_validation(t->metrics, t->step, loss);
         mt_progress_say(&t->progress, "validation loss %.4f after step %lld (%.0f tokens)", loss, (long long)t->step,
                         count);
     }
@@ -143,6 +144,13 @@ static double finish_step(struct trainer *t) {
     if (t->ahead) name_step(t);
     mt_trainer_account(t, loss, step_s);
     mt_progress_step(&t->progress, t->step, loss, first.lr, t->batch * t->seq, step_s);
+    mt_metrics_step(t->metrics, &(struct mt_metrics_row){.step = t->step,
+                                                         .tokens = t->samples * t->seq,
+                                                         .loss = loss,
+                                                         .validation_loss = NAN,
+                                                         .learning_rate = first.lr,
+                                                         .step_s = step_s,
+                                                         .tokens_per_s = (double)(t->batch * t->seq) / step_s});
     return loss;
 }
 
@@ -153,9 +161,11 @@ static double step(struct trainer *t, bool alone) {
     return finish_step(t);
 }
 
-/* run.json first: a job that is killed between the two has the losses of every step that a checkpoint has. */
+/* run.json and metrics first: a job that is killed between the two has the losses of every step that a checkpoint has.
+ */
 static enum mt_status save(struct trainer *t, struct mt_err *err) {
     struct mt_err why = MT_ERR_INIT;
+    if (t->step < t->last_step) mt_metrics_flush(t->metrics); /* the last step's row has a validation loss to come */
     enum mt_status reported = mt_trainer_report(t, "running", err);
     enum mt_status saved = mt_trainer_save(t, &why); /* also when run.json cannot be written */
     if (reported && saved != MT_EDIVERGED) return reported;
@@ -171,6 +181,14 @@ static enum mt_status save_or_warn(struct trainer *t, struct mt_err *err) {
     return MT_OK;
 }
 
+/* A checkpoint by time is a request of rank 0's, so that all ranks write it after the same step. */
+static void ask_in_time(struct trainer *t) {
+    double every_s = 60 * t->options->checkpoint_minutes, now_s = mt_now_s();
+    if (t->rank || !t->keeps || every_s <= 0 || now_s - t->saved_s < every_s) return;
+    t->requests.due |= MT_REQUEST_CHECKPOINT;
+    t->saved_s = now_s;
+}
+
 /* Exchange times and requests after each step. When steps are submitted ahead, another rank may stall in a step that
  * this rank has finished; then this rank waits here, not for its device. */
 static void exchange_with_ranks(struct trainer *t, int *asked) {
@@ -178,6 +196,7 @@ static void exchange_with_ranks(struct trainer *t, int *asked) {
     struct mt_executor_progress now;
     double patience_s = mt_executor_patience_s(t->executor);
     int answer;
+    ask_in_time(t);
     if (!mt_trainer_drift(t, patience_s, &err) && !mt_requests_step(&t->requests, patience_s, &answer, &err)) {
         *asked |= answer;
         return;
@@ -244,6 +263,7 @@ enum mt_status mt_trainer_run(struct trainer *t, struct mt_err *err) {
     struct mt_err ignored = MT_ERR_INIT;
     int asked = 0, answer;
     mt_progress_init(&t->progress, t->rank != 0, t->options->log_every, t->last_step);
+    t->saved_s = mt_now_s();
     if (t->plan->prediction) t->progress.predicted_s = t->plan->prediction->step_s;
     if (t->step >= t->last_step && !t->options->eval_only && t->options->resume)
         mt_progress_say(&t->progress, "nothing left to train: %lld steps are done, and the run ends after %lld",

@@ -226,7 +226,8 @@ enum mt_status mt_trainer_open(struct trainer *t, struct mt_err *err) {
 
 void mt_trainer_close(struct trainer *t) {
     mt_watch_observe(NULL, NULL);
-    if (t->lock >= 0) close(t->lock);
+    mt_metrics_close(t->metrics);
+    mt_trainer_leave_folder(t);
     mt_executor_free(t->executor);
     for (int r = 0; r < MT_NRUNS; r++) mt_lowered_free(t->lowered[r]);
     mt_comm_free(t->wire);

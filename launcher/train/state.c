@@ -1,18 +1,17 @@
 /* States of a training run: initialised from the seed, loaded, saved, compared. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "kernels/base/text/units.h"
+#include "launcher/checkpoint/weights.h"
 #include "launcher/session/agree.h"
 #include "launcher/train/internal.h"
 #include "launcher/watch/watch.h"
+#include "synth/models/config/config.h"
 
 static enum mt_status get_state(void *context, int gvalue, int64_t at, int64_t size_bytes, void *to,
                                 struct mt_err *err) {
@@ -32,56 +31,6 @@ static struct mt_states states_of(struct trainer *t) {
     struct mt_states states;
     mt_states_init(&states, t->comm, &t->planned.program, (struct mt_state_memory){t, get_state, set_state});
     return states;
-}
-
-static bool same_file(const char *a, const char *b) {
-    struct stat left, right;
-    return a && b && !stat(a, &left) && !stat(b, &right) && left.st_dev == right.st_dev && left.st_ino == right.st_ino;
-}
-
-/* Two runs that write to one folder would replace each other's checkpoints. The lock ends with the process; on a file
- * system without locks there is none. */
-static enum mt_status lock_folder(struct trainer *t, const char *folder, struct mt_err *err) {
-    t->lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (t->lock < 0 || !flock(t->lock, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) return MT_OK;
-    mt_fail(err, MT_EINPUT, "--out %s: another run is writing to it", folder);
-    return mt_err_hint(err, "wait until that run has ended, or choose another folder");
-}
-
-/* At rank 0: create and lock the run's folder, which is --out or the folder of --resume; refuse another run's. */
-static enum mt_status prepare_folder(struct trainer *t, struct mt_err *err) {
-    const struct mt_train_options *o = t->options;
-    const char *folder = o->out ? o->out : o->resume && mt_is_folder(o->resume) ? o->resume : NULL;
-    int there;
-    if (o->eval_only) return MT_OK;
-    /* Write an empty trace now, so that a file that cannot be written is refused before the run. */
-    if (o->trace && mt_file_replace(o->trace, "[\n]\n", 4, err)) return mt_err_context(err, "--trace");
-    if (!folder && o->checkpoint_every)
-        return mt_fail(err, MT_EINPUT, "--checkpoint-every: there is no folder for checkpoints: give --out FOLDER");
-    if (!folder) return MT_OK;
-    t->keeps = true;
-    t->folder = folder;
-    if (mkdir(folder, 0777) && errno != EEXIST) {
-        mt_fail_errno(err, "--out %s", folder);
-        return err->status = MT_EINPUT;
-    }
-    if (!mt_is_folder(folder)) {
-        mt_fail(err, MT_EINPUT, "--out %s: is a file, not a folder", folder);
-        return mt_err_hint(err, "name a folder: checkpoints and run.json are written into it");
-    }
-    if (access(folder, W_OK | X_OK)) {
-        mt_fail_errno(err, "--out %s: checkpoints cannot be written there", folder);
-        return err->status = MT_EINPUT;
-    }
-    enum mt_status st = lock_folder(t, folder, err);
-    if (!st) st = mt_checkpoint_count(folder, &there, err);
-    if (st || !there) return st;
-    if (same_file(folder, o->resume)) {
-        t->saved_step = t->step;
-        return mt_checkpoint_set_aside(folder, t->step, err);
-    }
-    mt_fail(err, MT_EINPUT, "--out %s: holds %d checkpoint%s of another run", folder, there, there == 1 ? "" : "s");
-    return mt_err_hint(err, "go on with that run (--resume %s), or choose another folder", folder);
 }
 
 static void say_changes(const struct trainer *t, const char *path, const char *then) {
@@ -115,6 +64,29 @@ static enum mt_status check_about(struct trainer *t, const struct mt_safetensors
     return MT_OK;
 }
 
+/* Weights of one shape may be of another model, as with other biases or another rotation of positions: where --init is
+ * a folder with a config.json, that is the plan's model, but for the longest sequence. */
+static enum mt_status check_config(const struct trainer *t, const char *folder, struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_config config;
+    struct mt_model theirs;
+    const struct mt_model *ours = &t->planned.model;
+    enum mt_status st = MT_OK;
+    if (!mt_is_folder(folder) || access(mt_arena_printf(&arena, "%s/" MT_CONFIG_NAME, folder), F_OK)) goto out;
+    if ((st = mt_config_read(folder, &arena, &config, err))) goto out;
+    if ((st = mt_model_parse(config.model, &theirs, err))) goto out;
+    bool same = theirs.class == ours->class;
+    for (int i = 0; i < theirs.noptions && same; i++)
+        same = theirs.options[i].value == ours->options[i].value || !strcmp(theirs.options[i].name, "context");
+    if (same) goto out;
+    st = mt_fail(err, MT_EINPUT, "--init %s: is a %.300s, but the plan is for %.300s", folder, config.model,
+                 t->plan->model);
+    mt_err_hint(err, "plan with --model %s", folder);
+out:
+    mt_arena_release(&arena);
+    return st;
+}
+
 static enum mt_status open_source(struct trainer *t, struct mt_safetensors **file, struct mt_err *err) {
     const struct mt_train_options *o = t->options;
     enum mt_status st;
@@ -122,8 +94,8 @@ static enum mt_status open_source(struct trainer *t, struct mt_safetensors **fil
         st = mt_checkpoint_open(o->resume, file, err);
         return st ? st : check_about(t, *file, err);
     }
-    st = mt_safetensors_open(o->init, file, err);
-    return st || !mt_safetensors_carries_checksums(*file) ? st : mt_safetensors_verify(*file, err);
+    if ((st = check_config(t, o->init, err)) || (st = mt_weights_open(o->init, file, err))) return st;
+    return mt_safetensors_carries_checksums(*file) ? mt_safetensors_verify(*file, err) : MT_OK;
 }
 
 /* At rank 0: when the run goes on in its folder, take over run.json up to this step. */
@@ -151,7 +123,7 @@ enum mt_status mt_trainer_load(struct trainer *t, struct mt_err *err) {
     enum mt_status st = MT_OK;
     mt_watch_phase(MT_WATCH_SLOW, o->resume || o->init ? "loading states" : "initialising states");
     if (!t->rank && (o->resume || o->init)) st = open_source(t, &file, err);
-    if (!st && !t->rank) st = prepare_folder(t, err);
+    if (!st && !t->rank) st = mt_trainer_prepare_folder(t, err);
     if ((st = mt_agree_rank0(t->comm, st, err))) goto out;
     if (!o->resume) {
         st = mt_executor_init_states(t->executor, t->planned.graph, t->plan->job.seed, err);
@@ -167,6 +139,8 @@ enum mt_status mt_trainer_load(struct trainer *t, struct mt_err *err) {
     t->first_step = t->step;
     t->run.first_step = t->step + 1;
     if (!t->rank) continue_document(t);
+    if (!t->rank && t->keeps) st = mt_metrics_open(t->folder, t->step, &t->metrics, err);
+    st = mt_agree_rank0(t->comm, st, err);
 out:
     mt_safetensors_close(file);
     return st;
@@ -174,7 +148,7 @@ out:
 
 enum mt_status mt_trainer_save(struct trainer *t, struct mt_err *err) {
     if (!t->keeps) {
-        if (!t->rank) mt_log(MT_LOG_WARN, "no checkpoint was written: there is no --out");
+        if (!t->rank) mt_log(MT_LOG_WARN, "no checkpoint was written: --no-out says so");
         return MT_OK;
     }
     struct mt_arena arena = MT_ARENA_INIT;
@@ -196,10 +170,12 @@ enum mt_status mt_trainer_save(struct trainer *t, struct mt_err *err) {
         if (stat(path, &written)) written.st_size = 0;
         mt_progress_say(&t->progress, "checkpoint %s (%s, %.2f s)", path, mt_units_bytes((double)written.st_size, size),
                         mt_now_s() - start_s);
-        st = mt_checkpoint_prune(t->folder, t->options->keep, err);
+        st = mt_trainer_publish(t, err);
+        if (!st) st = mt_checkpoint_prune(t->folder, t->options->keep, err);
     }
     st = mt_agree_rank0(t->comm, st, err);
     if (!st) t->saved_step = t->step;
+    t->saved_s = mt_now_s(); /* also when it failed: it is tried again later */
     free(job);
     mt_arena_release(&arena);
     return st;

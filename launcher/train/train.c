@@ -8,8 +8,12 @@
 #include "launcher/watch/watch.h"
 
 void mt_train_defaults(struct mt_train_options *options) {
-    *options = (struct mt_train_options){
-        .steps = -1, .log_every = 10, .keep = 2, .deadline_s = 300, .heartbeat_s = MT_WATCH_HEARTBEAT_S};
+    *options = (struct mt_train_options){.steps = -1,
+                                         .checkpoint_minutes = 10,
+                                         .log_every = 10,
+                                         .keep = 2,
+                                         .deadline_s = 300,
+                                         .heartbeat_s = MT_WATCH_HEARTBEAT_S};
 }
 
 static enum mt_status work(struct trainer *t, struct mt_err *err) {
@@ -37,8 +41,8 @@ struct mt_watch_options mt_train_watch(const struct mt_train_options *o) {
                  folder);
     else
         snprintf(hint, sizeof hint,
-                 "with --out and --checkpoint-every a run can go on from its last checkpoint; "
-                 "`motley doctor` looks for what is wrong");
+                 "--resume with the run's folder goes on from its last checkpoint, if there is one; `motley doctor` "
+                 "looks for what is wrong");
     return (struct mt_watch_options){
         .heartbeat_s = o->heartbeat_s, .start_s = o->start_s, .deadline_s = o->deadline_s, .hint = hint};
 }

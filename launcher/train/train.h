@@ -17,13 +17,15 @@ struct mt_train_options {
     const char *plan;
     const struct mt_data_files *data;
     double val_fraction; /* without data->val: the last part of each source for validation */
-    const char *out;     /* the run's folder, or null: nothing is written */
+    const char *out;     /* the run's folder, or null: run, run-2, ... */
+    bool no_out;         /* nothing is written */
     const char *resume;  /* a folder or a file; or null */
-    const char *init;    /* safetensors with weights, or null */
+    const char *init;    /* weights: a file or a folder (weights.h), or null */
     const char *trace;   /* the trace file to write, or null */
     const char *device;  /* "cpu", "cuda"; null: the plan's */
     int64_t steps;       /* stop after this step; -1: the plan's */
     int64_t checkpoint_every, eval_every, hash_every; /* steps; 0: only at the end */
+    double checkpoint_minutes;                        /* between checkpoints by time; 0: none */
     int64_t log_every;
     int keep;
     double deadline_s, heartbeat_s, start_s; /* see launcher/watch/watch.h */

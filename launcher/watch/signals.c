@@ -20,7 +20,9 @@ static void on_stop(int number) {
 static const struct {
     int number;
     void (*handler)(int);
-} handlers[] = {{SIGUSR1, on_checkpoint}, {SIGUSR2, on_stop}, {SIGTERM, on_stop}};
+    bool once; /* the second signal does what it does by default */
+} handlers[] = {
+    {SIGUSR1, on_checkpoint, false}, {SIGUSR2, on_stop, false}, {SIGTERM, on_stop, false}, {SIGINT, on_stop, true}};
 enum { NHANDLERS = sizeof handlers / sizeof *handlers };
 
 static struct sigaction before[NHANDLERS];
@@ -28,6 +30,7 @@ static struct sigaction before[NHANDLERS];
 void mt_signals_install(void) {
     for (int h = 0; h < NHANDLERS; h++) {
         struct sigaction action = {.sa_handler = handlers[h].handler, .sa_flags = SA_RESTART};
+        if (handlers[h].once) action.sa_flags |= (int)SA_RESETHAND;
         sigemptyset(&action.sa_mask);
         sigaction(handlers[h].number, &action, &before[h]);
     }

@@ -1,6 +1,7 @@
 /* Requests to a running job by signals, to any of its ranks:
  *   SIGUSR1            write a checkpoint and go on
  *   SIGUSR2, SIGTERM   write a checkpoint and exit with 0
+ *   SIGINT (Ctrl-C)    the same; a second one ends the process at once
  * A handler only sets a flag; launcher/session/requests.h spreads the flags to all ranks. */
 #ifndef MT_LAUNCHER_WATCH_SIGNALS_H
 #define MT_LAUNCHER_WATCH_SIGNALS_H

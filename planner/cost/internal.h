@@ -1,6 +1,7 @@
 /* Inside the costs.
  *
  *   cost.c        operators and copies; the cheapest algorithm
+ *   least.c       what parts of operators take at least
  *   memo.c        answers and groups found before
  *   group.c       a group of ranks: its hosts, the slowest path
  *   concurrent.c  groups that communicate at the same time

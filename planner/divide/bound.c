@@ -1,45 +1,209 @@
-/* A lower bound on every program: each floating-point operation of GEMMs and attention is done by some rank at least
- * once, at the best rate of its device. Of one operator rank r can do a part p_r in no less than p_r t_r, where t_r is
- * the time of all of it at that rate, so the ranks together take at least
+/* A lower bound on every program among some ranks.
  *
- *     1 / (1/t_0 + 1/t_1 + ...)
+ * All ranks run the same operators in the same order, each on the boxes that its rules give it. So rank r takes, for an
+ * operator o of which it has the part p[o, r], at least any[o, r] + p[o, r] all[o, r] (mt_cost_least), also for an
+ * empty box, and of every operator the parts sum to 1 or more. For a step of T, with weights w[r] >= 0 on ranks that
+ * sum to anything,
  *
- * for it, however it is divided, and a step at least the sum over operators. Communication and memory are not counted:
- * where the network is slow, programs that use few devices are far above it. */
-#include "planner/divide/divide.h"
+ *     sum over r of w[r] (T - sum over o of any[o, r])  >=  sum over o of min over r of w[r] all[o, r]
+ *
+ * among the ranks that take part. A rank whose fixed times alone are T or more cannot; so where T is too short for the
+ * others' weights, no subset of the ranks does better. The least T that no weights refute is found by bisection.
+ * Weights begin in inverse proportion to each class's time for the whole, and are moved by what they leave to each
+ * class (subgradients).
+ *
+ * Operators are those of the program of one rank, in which most are fused: what is divided runs the same or parts of
+ * them, which take longer. A fused GEMM counts as the GEMM alone where that is less. Kinds that are fused into others
+ * count by their bytes, and only where all times follow from rates. */
+#include "planner/divide/bound.h"
 
-static bool counts(enum mt_op_kind kind) {
-    return kind == MT_OP_matmul || kind == MT_OP_attention || kind == MT_OP_attention_grad;
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/plan/choice.h"
+#include "planner/work/work.h"
+
+struct bound_op {
+    struct mt_op_shape whole, bare; /* bare: of a fused GEMM, the GEMM; else the same */
+    bool parts;                     /* it may be run in parts of other kinds */
+    double count;
+};
+
+struct mt_divide_bound {
+    struct mt_arena arena;
+    int nops;
+    struct bound_op *ops;
+};
+
+/* ---- operators ---- */
+
+static bool is_single(enum mt_op_kind kind) {
+    switch (kind) {
+    case MT_OP_matmul:
+    case MT_OP_fused_matmul:
+    case MT_OP_attention:
+    case MT_OP_attention_grad:
+    case MT_OP_attention_packed:
+    case MT_OP_attention_packed_grad:
+    case MT_OP_embedding:
+    case MT_OP_embedding_grad:
+    case MT_OP_adamw:
+    case MT_OP_sgd: return true;
+    default: return false;
+    }
 }
 
-double mt_divide_bound(const struct mt_graph *g, const struct mt_costs *costs) {
-    double bound_s = 0;
-    for (int o = 0; o < g->nops; o++) {
-        const struct mt_op *op = &g->ops[o];
-        struct mt_tensor tensors[MT_MAX_IN + MT_MAX_OUT];
-        struct mt_op_shape shape;
-        double rate = 0;
-        if (!counts(op->kind)) continue;
-        for (int k = 0; k < op->nin + op->nout; k++) {
-            int v = k < op->nin ? op->in[k] : op->out[k - op->nin];
-            tensors[k] = (struct mt_tensor){.type = g->values[v].type, .naxes = g->values[v].naxes};
-            for (int a = 0; a < tensors[k].naxes; a++)
-                tensors[k].extent[a] = tensors[k].global[a] = mt_value_extent(g, v, a);
+static void add_op(struct mt_divide_bound *b, const struct mt_work_op *op, int64_t batch) {
+    struct bound_op *own = &b->ops[b->nops++];
+    struct mt_work_share share = {.samples = batch};
+    *own = (struct bound_op){.parts = !is_single(op->kind), .count = (double)op->count};
+    mt_work_shape(op, &share, &own->whole);
+    own->bare = own->whole;
+    if (own->parts) own->whole.flops = own->bare.flops = 0;
+    if (op->kind != MT_OP_fused_matmul) return;
+    struct mt_work_op bare = *op;
+    struct mt_tensor tensor[3] = {op->tensor[0], op->tensor[1], op->tensor[op->nin]};
+    int divided[3][MT_MAX_AXES];
+    memcpy(divided[0], op->divided[0], sizeof divided[0]);
+    memcpy(divided[1], op->divided[1], sizeof divided[1]);
+    memcpy(divided[2], op->divided[op->nin], sizeof divided[2]);
+    bare.kind = MT_OP_matmul;
+    bare.attr.epilogue = (enum mt_op_kind)0;
+    bare.nin = 2, bare.nout = 1;
+    bare.tensor = tensor, bare.divided = divided;
+    mt_work_shape(&bare, &share, &own->bare);
+}
+
+enum mt_status mt_divide_bound_open(const struct mt_graph *graph, const struct mt_job *job, const char *device,
+                                    const struct mt_lower_options *options, struct mt_divide_bound **bound,
+                                    struct mt_err *err) {
+    struct mt_work work;
+    struct mt_plan *p = mt_plan_new(1);
+    p->job = *job;
+    p->device = device;
+    p->decisions = mt_decisions_unset;
+    p->decisions.bucket_bytes = 0;
+    mt_decisions_complete(&p->decisions, &p->arena);
+    enum mt_status st = mt_work_open(graph, p, false, options, &work, err);
+    mt_plan_free(p);
+    *bound = NULL;
+    if (st) return st;
+    *bound = mt_calloc(1, sizeof **bound);
+    (*bound)->ops = mt_new(&(*bound)->arena, struct bound_op, work.nops + 1);
+    for (int o = 0; o < work.nops; o++)
+        if (!work.ops[o].copy) add_op(*bound, &work.ops[o], graph->labels[graph->batch].extent);
+    mt_work_release(&work);
+    return MT_OK;
+}
+
+void mt_divide_bound_close(struct mt_divide_bound *bound) {
+    if (!bound) return;
+    mt_arena_release(&bound->arena);
+    free(bound);
+}
+
+/* ---- classes of ranks ---- */
+
+struct class {
+    int rank; /* one of them */
+    double count, any_s, whole_s;
+    double *all_s;  /* [nops]: times counts */
+    double weight;  /* of a rank */
+    double given_s; /* of operators whose least weighted time is here */
+};
+
+struct bounding {
+    const struct mt_divide_bound *bound;
+    struct class *classes;
+    int n;
+};
+
+static struct mt_op_least least_of(const struct bound_op *op, const struct mt_costs *costs, int rank) {
+    const struct mt_cluster_class *class = &costs->cluster->classes[costs->cluster->devices[costs->device[rank]].class];
+    if (op->parts && class->ncurves) return (struct mt_op_least){0, 0};
+    struct mt_op_least whole = mt_cost_least(costs, rank, &op->whole), bare = mt_cost_least(costs, rank, &op->bare);
+    return (struct mt_op_least){fmin(whole.any_s, bare.any_s), fmin(whole.all_s, bare.all_s)};
+}
+
+static void list_classes(struct bounding *b, const struct mt_costs *costs, struct mt_arena *arena) {
+    const struct mt_cluster_device *devices = costs->cluster->devices;
+    b->classes = mt_new(arena, struct class, costs->nranks);
+    for (int r = 0; r < costs->nranks; r++) {
+        const struct mt_cluster_device *own = &devices[costs->device[r]];
+        int i = 0;
+        for (; i < b->n; i++) {
+            const struct mt_cluster_device *of = &devices[costs->device[b->classes[i].rank]];
+            if (of->class == own->class && of->speed == own->speed) break;
         }
-        struct mt_call call = {.kind = op->kind,
-                               .attr = &op->attr,
-                               .nin = op->nin,
-                               .nout = op->nout,
-                               .in = tensors,
-                               .out = tensors + op->nin};
-        mt_op_shape(&call, &shape);
-        shape.bytes = 0;
-        for (int r = 0; r < costs->nranks; r++) {
-            double floor_s = mt_cost_op(costs, r, &shape).floor_s;
-            if (floor_s <= 0) return 0; /* no rate is known */
-            rate += 1 / floor_s;
+        struct class *c = &b->classes[i];
+        if (i < b->n) {
+            c->count++;
+            continue;
         }
-        bound_s += 1 / rate;
+        b->n++;
+        *c = (struct class){.rank = r, .count = 1, .all_s = mt_new(arena, double, b->bound->nops + 1)};
+        for (int o = 0; o < b->bound->nops; o++) {
+            const struct bound_op *op = &b->bound->ops[o];
+            struct mt_op_least least = least_of(op, costs, r);
+            c->any_s += op->count * least.any_s;
+            c->whole_s += c->all_s[o] = op->count * least.all_s;
+        }
     }
-    return bound_s;
+}
+
+/* ---- the least step ---- */
+
+/* Whether the weights refute a step: what operators take at least is more than all that the ranks have. */
+static bool refutes(struct bounding *b, double step_s) {
+    double least_s = 0, room_s = 0;
+    for (int i = 0; i < b->n; i++) {
+        struct class *c = &b->classes[i];
+        c->given_s = 0;
+        if (c->any_s < step_s) room_s += c->weight * c->count * (step_s - c->any_s);
+    }
+    for (int o = 0; o < b->bound->nops; o++) {
+        struct class *best = NULL;
+        for (int i = 0; i < b->n; i++) {
+            struct class *c = &b->classes[i];
+            if (c->any_s < step_s && (!best || c->weight * c->all_s[o] < best->weight * best->all_s[o])) best = c;
+        }
+        if (!best) return true;
+        best->given_s += best->all_s[o];
+        least_s += best->weight * best->all_s[o];
+    }
+    return least_s > room_s;
+}
+
+static bool is_refuted(struct bounding *b, double step_s) {
+    enum { ROUNDS = 24 };
+    for (int i = 0; i < b->n; i++) b->classes[i].weight = 1 / fmax(b->classes[i].whole_s, 1e-30);
+    for (int round = 0; round < ROUNDS; round++) {
+        if (refutes(b, step_s)) return true;
+        if (b->n == 1) return false;
+        for (int i = 0; i < b->n; i++) { /* who is given more than it has room for is too cheap */
+            struct class *c = &b->classes[i];
+            double room_s = c->count * (step_s - c->any_s);
+            if (room_s > 0) c->weight *= exp(fmax(fmin(c->given_s / room_s - 1, 1), -1) / (4 + round));
+        }
+    }
+    return false;
+}
+
+double mt_divide_bound_s(const struct mt_divide_bound *bound, const struct mt_costs *costs) {
+    static const double exact = 1e-4; /* relative */
+    struct bounding b = {.bound = bound};
+    struct mt_arena arena = MT_ARENA_INIT;
+    list_classes(&b, costs, &arena);
+    double high = INFINITY, low = 0;
+    for (int i = 0; i < b.n; i++) high = fmin(high, b.classes[i].any_s + b.classes[i].whole_s);
+    while (high - low > exact * high) {
+        double middle = low + (high - low) / 2;
+        if (is_refuted(&b, middle))
+            low = middle;
+        else
+            high = middle;
+    }
+    mt_arena_release(&arena);
+    return low;
 }

@@ -51,9 +51,6 @@ struct mt_divide_found {
     struct mt_divided *best;        /* judged and fits; null: none */
 };
 
-/* Seconds: no program among these ranks takes less, however it is divided (bound.c). 0: no bound is known. */
-double mt_divide_bound(const struct mt_graph *graph, const struct mt_costs *costs);
-
 /* MT_EINPUT where the strategy divides nothing of this model. Release with mt_divide_release, also after a failure;
  * graph, costs and options must outlive it. */
 enum mt_status mt_divide_search(const struct mt_divide *divide, struct mt_divide_found *found, struct mt_err *err);

@@ -27,7 +27,7 @@
 #include <string.h>
 
 #include "planner/balance/subset.h"
-#include "planner/divide/divide.h"
+#include "planner/divide/bound.h"
 #include "planner/search/internal.h"
 
 enum { MOST_CUTS = 7, MOST_CHAINS = MOST_CUTS * MOST_CUTS, EVERY_SHARE = 512, MOST_POINTS = 2048, MOST_SPEEDS = 48 };
@@ -595,6 +595,10 @@ enum mt_status mt_search_bound_of(const struct mt_search *search, const struct m
     struct mt_decisions rows;
     *bound_s = 0;
     if (search->no_bound) return MT_OK;
-    if (!mt_search_rows_of(plan, &rows)) return *bound_s = mt_divide_bound(search->graph, search->costs), MT_OK;
-    return mt_search_bound(search, plan, &rows, bound_s, err);
+    if (mt_search_rows_of(plan, &rows)) return mt_search_bound(search, plan, &rows, bound_s, err);
+    struct mt_divide_bound *all;
+    enum mt_status st = mt_divide_bound_open(search->graph, search->job, plan->device, search->options, &all, err);
+    if (!st) *bound_s = mt_divide_bound_s(all, search->costs);
+    mt_divide_bound_close(all);
+    return st;
 }

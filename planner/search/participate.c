@@ -15,6 +15,7 @@
 #include "kernels/base/text/units.h"
 #include "kernels/base/wait.h"
 #include "planner/plan/choice.h"
+#include "planner/divide/bound.h"
 #include "planner/divide/divide.h"
 #include "planner/search/internal.h"
 
@@ -43,8 +44,9 @@ struct participation {
     struct search_subsets subsets;
     struct mt_costs costs; /* of all ranks, with the memory of answers that all searches share */
     enum mt_use use;
-    const bool *allowed; /* [nranks], or null: all */
-    double bound_s;      /* below 0: not known yet */
+    const bool *allowed;         /* [nranks], or null: all */
+    double bound_s;              /* of plans by samples; below 0: not known yet */
+    struct mt_divide_bound *all; /* of all programs; null: not asked for yet */
     bool pinned; /* what a person has fixed of ranks: not for other subsets than all, and those that have shares */
     int nsearched;
     int64_t spent;     /* work of evaluations (explore.c) */
@@ -231,9 +233,25 @@ static enum mt_status add_nodes(struct participation *p) {
     return st;
 }
 
+/* What no program among the ranks of a part is faster than. */
+static enum mt_status bound_all(struct participation *p, const struct search_part *part, double *bound_s) {
+    const struct mt_search *s = p->search;
+    enum mt_status st = MT_OK;
+    *bound_s = 0;
+    if (!p->all) st = mt_divide_bound_open(s->graph, s->job, p->plan->device, s->options, &p->all, p->err);
+    if (!st) *bound_s = mt_divide_bound_s(p->all, &part->costs);
+    return st;
+}
+
 /* Whether no program among these ranks is as fast as what was found. */
-static bool is_hopeless(const struct participation *p, const struct search_subset *x, double step_s) {
-    return !p->search->strategy && !p->search->compare && mt_divide_bound(p->search->graph, &x->part.costs) >= step_s;
+static enum mt_status find_hopeless(struct participation *p, const struct search_subset *x, double step_s,
+                                    bool *hopeless) {
+    double bound_s;
+    *hopeless = false;
+    if (p->search->strategy || p->search->compare) return MT_OK;
+    enum mt_status st = bound_all(p, &x->part, &bound_s);
+    *hopeless = bound_s >= step_s;
+    return st;
 }
 
 /* Programs that divide more than samples: among the ranks of the best subset, of the last plan's, of whole nodes and
@@ -244,7 +262,9 @@ static enum mt_status divide_subsets(struct participation *p) {
     for (int i = 0; i < p->subsets.count && !st; i++) {
         struct search_subset *x = &p->subsets.items[i];
         if (!x->searched || (best && x != best && !x->is_last && !x->is_whole && x->n != p->places.n)) continue;
-        if (best && x != best && is_hopeless(p, x, best->step_s)) continue;
+        bool hopeless = false;
+        if (best && x != best && (st = find_hopeless(p, x, best->step_s, &hopeless))) return st;
+        if (hopeless) continue;
         struct mt_err why = MT_ERR_INIT;
         st = mt_search_divide(&x->part, p->whole.end_s, &x->step_s, &why);
         if (st == MT_EINPUT && !p->search->strategy) st = MT_OK; /* this subset has none */
@@ -407,30 +427,31 @@ static enum mt_status beats_known(struct participation *p, const char *what, dou
 }
 
 /* The bound of the plan's space: of programs that divide samples alone, or of all. */
-static double bound_of(const struct participation *p, const struct mt_plan *plan) {
+static enum mt_status bound_of(struct participation *p, const struct mt_plan *plan, double *bound_s) {
     struct mt_decisions rows;
-    if (p->search->no_bound || mt_search_rows_of(plan, &rows)) return p->bound_s;
-    return mt_divide_bound(p->search->graph, &p->part.costs);
+    *bound_s = p->bound_s;
+    return p->search->no_bound || mt_search_rows_of(plan, &rows) ? MT_OK : bound_all(p, &p->part, bound_s);
 }
 
 static enum mt_status may_beat_known(struct participation *p) {
     enum mt_status st = p->search->known_s > 0 ? find_bound(p) : MT_OK;
     if (st || !(p->search->known_s > 0)) return st;
-    bool all = mt_search_is_open(p->search);
-    return beats_known(p, "no plan",
-                       all ? fmin(p->bound_s, mt_divide_bound(p->search->graph, &p->part.costs)) : p->bound_s);
+    double bound_s = INFINITY;
+    if (mt_search_is_open(p->search) && (st = bound_all(p, &p->part, &bound_s))) return st;
+    return beats_known(p, "no plan", fmin(p->bound_s, bound_s));
 }
 
 static enum mt_status finish(struct participation *p, struct mt_search_report *report) {
     struct search_subset *best = winner(p);
+    double bound_s;
     enum mt_status st;
     if (!best && !p->why.status) return mt_fail(p->err, MT_EBUG, "the search has searched nothing");
     if (!best) return *p->err = p->why, p->why.status;
     if ((st = leave_out_idlers(p, best))) return st;
     if ((st = beats_known(p, "no plan that was found", best->step_s * TIE)) || (st = find_bound(p))) return st;
     mt_search_part_write(&best->part, p->plan);
-    if ((st = take_document_order(p, p->plan))) return st;
-    p->plan->prediction->bound_s = fmin(bound_of(p, p->plan), p->plan->prediction->step_s);
+    if ((st = take_document_order(p, p->plan)) || (st = bound_of(p, p->plan, &bound_s))) return st;
+    p->plan->prediction->bound_s = fmin(bound_s, p->plan->prediction->step_s);
     if (p->plan->nplaces < p->plan->nranks) mt_search_fill_idle(&p->subsets, p->allowed, p->plan);
     mt_search_fill_other_subsets(&p->subsets, best, p->plan);
     if (!report) return MT_OK;
@@ -449,6 +470,7 @@ static void end(struct participation *p) {
         mt_search_end(&p->whole);
         mt_search_part_close(&p->part);
     }
+    mt_divide_bound_close(p->all);
     mt_arena_release(&p->arena);
 }
 

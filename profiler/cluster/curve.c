@@ -99,8 +99,8 @@ static double within(const struct mt_curve *c, double rows) {
 
 /* At the class's rates; without them in units of work. A gradient's output may be wider than its factors, and added to
  * (shape.h: "+f32", "+acc"). */
-static double gemm_ideal_s(const struct mt_cluster_class *class, enum mt_type type, const char *variant, double rows,
-                           const int64_t dim[2]) {
+double mt_class_gemm_ideal_s(const struct mt_cluster_class *class, enum mt_type type, const char *variant, double rows,
+                             const int64_t dim[2]) {
     double a = (double)dim[0], b = (double)dim[1], size_bytes = (double)mt_type_size(type);
     if (!(class->flops[type] > 0) || !(class->memory_Bps > 0)) return rows * a * b;
     double wide_bytes = strstr(variant, "+f32") ? (double)mt_type_size(MT_F32) : size_bytes;
@@ -134,13 +134,15 @@ static double gemm_s(const struct mt_cluster_class *class, const struct mt_op_sh
         const struct mt_curve *c = found.neighbours[i].curve;
         double e, weight = 1 / (pow(found.neighbours[i].octaves, 4) + 1e-9);
         double rows = within(c, (double)shape->rows), measured_s = curve_at(c, rows, class->overhead_s, 0, &e);
-        sum += weight * log(gemm_ideal_s(class, shape->type, c->variant, rows, c->dim) / fmax(measured_s, 1e-12));
+        sum +=
+            weight * log(mt_class_gemm_ideal_s(class, shape->type, c->variant, rows, c->dim) / fmax(measured_s, 1e-12));
         weights += weight;
         worst = fmax(worst, e);
     }
     if (!found.n) return 0;
     *error = worst + borrowed_error + octave_error * found.neighbours[0].octaves;
-    return gemm_ideal_s(class, shape->type, shape->variant, (double)shape->rows, shape->dim) / exp(sum / weights);
+    return mt_class_gemm_ideal_s(class, shape->type, shape->variant, (double)shape->rows, shape->dim) /
+           exp(sum / weights);
 }
 
 /* ---- other kinds ---- */
@@ -201,15 +203,14 @@ static double find(const struct mt_cluster_class *class, const struct mt_op_shap
     return n ? from_neighbours(class, shape, found.neighbours, n, error) : mt_class_rates_s(class, shape, error);
 }
 
-/* Tensor cores are as fast in f16 as in bf16; f16 is not always measured. */
-static enum mt_type measured_type(const struct mt_cluster_class *class, enum mt_type type) {
+enum mt_type mt_class_measured_type(const struct mt_cluster_class *class, enum mt_type type) {
     bool as_bf16 = type == MT_F16 && class->flops[MT_F16] == 0 && class->flops[MT_BF16] > 0;
     return as_bf16 && strcmp(class->kind, "cpu") ? MT_BF16 : type;
 }
 
 double mt_class_op_s(const struct mt_cluster_class *class, const struct mt_op_shape *given, double *error) {
     struct mt_op_shape asked = *given, *shape = &asked;
-    asked.type = measured_type(class, given->type);
+    asked.type = mt_class_measured_type(class, given->type);
     double unused;
     if (!error) error = &unused;
     if (shape->rows > 0 && shape->dim[0] > 0 && shape->dim[1] > 0) return find(class, shape, error);

@@ -42,6 +42,10 @@ struct mt_model_class {
 
 /* Parse; MT_EINPUT names what is unknown or out of range, and the hint lists what there is. Nothing to free. */
 enum mt_status mt_model_parse(const char *text, struct mt_model *model, struct mt_err *err);
+/* The same without what follows from other options, and without checks of relations. */
+enum mt_status mt_model_settings(const char *text, struct mt_model *model, struct mt_err *err);
+/* Whether a text begins with a class or is a named size, as "gpt2:layers=2" or "llama3-8b,context=512". */
+bool mt_model_is_text(const char *text);
 int64_t mt_model_get(const struct mt_model *model, const char *option);
 void mt_model_set(struct mt_model *model, const char *option, int64_t value); /* for `complete` */
 double mt_model_real(const struct mt_model *model, const char *option);       /* of an option that counts parts */

@@ -116,21 +116,38 @@ static enum mt_status parse_settings(struct mt_model *model, const char *text, s
     return !st && text[length] ? parse_options(model, text + length + 1, err) : st;
 }
 
-enum mt_status mt_model_parse(const char *text, struct mt_model *model, struct mt_err *err) {
-    *model = (struct mt_model){0};
+/* The class that a text begins with, or that has a size of this name, or null. *settings: what sets options, or null.
+ */
+static const struct mt_model_class *class_of(const char *text, const char **settings) {
     size_t length = strcspn(text, ":");
-    const char *settings = text[length] ? text + length + 1 : NULL;
+    *settings = text[length] ? text + length + 1 : NULL;
     for (int c = 0; c < NCLASSES; c++)
-        if (strlen(classes[c]->name) == length && !memcmp(classes[c]->name, text, length)) model->class = classes[c];
-    for (int c = 0; c < NCLASSES && !model->class; c++)
-        if (find_named(classes[c], text)) model->class = classes[c], settings = text;
-    if (!model->class) return unknown_class(text, length, err);
+        if (strlen(classes[c]->name) == length && !memcmp(classes[c]->name, text, length)) return classes[c];
+    *settings = text;
+    for (int c = 0; c < NCLASSES; c++)
+        if (find_named(classes[c], text)) return classes[c];
+    return NULL;
+}
+
+bool mt_model_is_text(const char *text) {
+    const char *settings;
+    return class_of(text, &settings) != NULL;
+}
+
+enum mt_status mt_model_settings(const char *text, struct mt_model *model, struct mt_err *err) {
+    const char *settings;
+    *model = (struct mt_model){.class = class_of(text, &settings)};
+    if (!model->class) return unknown_class(text, strcspn(text, ":"), err);
     for (const struct mt_model_option *o = model->class->options; o->name; o++) {
         assert(model->noptions < MT_MODEL_OPTIONS);
         model->options[model->noptions] = *o;
         model->options[model->noptions++].value = o->preset;
     }
-    enum mt_status st = settings ? parse_settings(model, settings, err) : MT_OK;
+    return settings ? parse_settings(model, settings, err) : MT_OK;
+}
+
+enum mt_status mt_model_parse(const char *text, struct mt_model *model, struct mt_err *err) {
+    enum mt_status st = mt_model_settings(text, model, err);
     if (!st && model->class->complete) st = model->class->complete(model, err);
     return st ? mt_err_context(err, "model %.200s", text) : MT_OK;
 }

@@ -1,6 +1,7 @@
 /* Preloaded into ranks by the tests of faults: in a chosen phase, a chosen rank gets a signal. MOTLEY_FAULT is
- * "RANK:PHASE:SIGNAL", with signals KILL, STOP, HANG (the thread stands still, the process lives), and NONE, which
- * leaves a file "reached" and a second for what the test then does. Ranks leave their process numbers in "pid.RANK". */
+ * "RANK:PHASE:SIGNAL", with signals KILL, STOP, INT (twice), HANG (the thread stands still, the process lives), and
+ * NONE, which leaves a file "reached" and a second for what the test then does. Ranks leave their process numbers in
+ * "pid.RANK". */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -44,6 +45,10 @@ static void strike(void) {
     if (!f || fscanf(f, "%d", &pid) != 1 || pid <= 1) abort();
     fclose(f);
     kill(pid, number);
+    if (number != SIGINT) return;
+    usleep(300000);
+    kill(pid, number); /* the first one asks, the second one ends it */
+    usleep(300000);
 }
 
 /* Whether this is the phase, and `rank` the one to notice it. */
@@ -58,6 +63,7 @@ __attribute__((constructor)) static void begin(void) {
     if (strcmp(program_invocation_short_name, "motley")) return;
     if (!fault || !rank || sscanf(fault, "%d:%31[^:]:%15s", &target, phase, signal_name) != 3) return;
     number = !strcmp(signal_name, "KILL") ? SIGKILL : !strcmp(signal_name, "STOP") ? SIGSTOP : 0;
+    if (!strcmp(signal_name, "INT")) number = SIGINT;
     if (!strcmp(signal_name, "HANG")) number = -1;
     here = atoi(rank);
     snprintf(name, sizeof name, "pid.%d", here);
@@ -113,7 +119,19 @@ int rename(const char *from, const char *to) {
     return code;
 }
 
-/* Rank 0 writes checkpoints: in the middle of the second one, any rank may be struck. */
+/* The same of a file that had no name until now; rank 0 writes checkpoints: before the second one has its name, any
+ * rank may be struck. */
+int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags) {
+    static int (*next)(int, const char *, int, const char *, int);
+    if (!next) *(void **)&next = dlsym(RTLD_NEXT, "linkat");
+    bool second = strstr(to, "step-00000040.safetensors");
+    if (is("checkpoint", 0) && second) strike();
+    int code = next(from_folder, from, to_folder, to, flags);
+    if (!code && is("renamed", 0) && second) strike();
+    return code;
+}
+
+/* So it is where files have names from the start. */
 int fsync(int fd) {
     static int (*next)(int);
     char link[64], path[512] = "";

@@ -44,11 +44,11 @@ grep -q 'was trained by another job: batch 4, now 6; seq 16, now 8; steps 50, no
   other.txt || fail "$(cat other.txt)"
 
 # A run that fails says how in its folder: here the last checkpoint cannot be written.
-mkdir -p small/step-00000005.safetensors.part
+mkdir -p small/model.safetensors.index.json
 code=0
 $MOTLEY train plan.json --data text.txt --out small --steps 5 >small.txt 2>&1 || code=$?
-[ $code = 1 ] || fail "a checkpoint that cannot be written: code $code: $(cat small.txt)"
-ended small | has '^failed: small/step-00000005.safetensors.part: Is a directory$' || fail "$(cat small/run.json)"
+[ $code = 2 ] || fail "a checkpoint that cannot be written: code $code: $(cat small.txt)"
+ended small | has '^failed: small/model.safetensors.index.json: Is a directory$' || fail "$(cat small/run.json)"
 
 # --init: a file that carries checksums must be right in every bit; one without any is taken as it is.
 good=straight/step-00000050.safetensors

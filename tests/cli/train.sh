@@ -85,13 +85,12 @@ refused 2 "no/text: No such file" $MOTLEY train bin.json --data no/text
 refused 2 "token 0 is 49, but the model's vocabulary has 8" $MOTLEY train bin.json --data text.txt
 refused 2 "--resume and --init exclude" $MOTLEY train bin.json --data tokens.bin --resume two --init two
 refused 2 "--val-fraction 1.5" $MOTLEY train bin.json --data tokens.bin --val-fraction 1.5
-refused 2 "there is no folder for checkpoints" $MOTLEY train bin.json --data tokens.bin --checkpoint-every 2
 refused 2 "--eval-only: there is no validation part" $MOTLEY train bin.json --data tokens.bin --val-fraction 0 \
   --eval-only
 refused 2 "--deadline: must be more than 0" $MOTLEY train bin.json --data tokens.bin --deadline 0
 refused 2 "--eval-every: there is no validation part" $MOTLEY train bin.json --data tokens.bin --val-fraction 0 \
   --eval-every 1
-refused 2 "--keep: there is no folder" $MOTLEY train bin.json --data tokens.bin --keep 3
+refused 2 "there is no folder for checkpoints" $MOTLEY train bin.json --data tokens.bin --no-out --keep 3
 refused 2 "--val and --val-fraction exclude" $MOTLEY train bin.json --data tokens.bin --val tokens.bin --val-fraction 0.5
 refused 2 "--eval-only: takes no steps" $MOTLEY train bin.json --data tokens.bin --eval-only --hash-every 1
 refused 2 "--data: must be a name" $MOTLEY train bin.json --data ""

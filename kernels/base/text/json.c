@@ -326,3 +326,21 @@ enum mt_status mt_json_member(struct mt_json object, int index, const char **key
     *member = below(object, *key, json_object_iter_value(doc->walked_at));
     return MT_OK;
 }
+
+bool mt_json_is(struct mt_json place, const char *literal) {
+    json_t *wanted = json_loads(literal, JSON_DECODE_ANY, NULL);
+    bool numbers = json_is_number(wanted) && json_is_number(place.node);
+    bool same = numbers ? json_number_value(wanted) == json_number_value(place.node) : json_equal(wanted, place.node);
+    json_decref(wanted);
+    return same;
+}
+
+const char *mt_json_shown(struct mt_json place) {
+    enum { MOST_SHOWN = 80 };
+    char *text = json_dumps(place.node, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(10));
+    if (!text) return type_text(place.node); /* a string that is no UTF-8 */
+    bool cut = strlen(text) > MOST_SHOWN;
+    const char *shown = mt_arena_printf(&place.doc->arena, "%.*s%s", MOST_SHOWN, text, cut ? "..." : "");
+    free(text);
+    return shown;
+}

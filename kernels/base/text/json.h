@@ -109,6 +109,11 @@ enum mt_status mt_json_as_real(struct mt_json place, double least, double most, 
 /* A finite number, or null, which becomes NaN. */
 enum mt_status mt_json_as_real_or_null(struct mt_json place, double *value, struct mt_err *err);
 
+/* Whether the value here is that of a JSON text: numbers by value, so 1 is 1.0. */
+bool mt_json_is(struct mt_json place, const char *literal);
+/* The value here as JSON on one line, cut to some 80 bytes, for messages; lives as long as the document. */
+const char *mt_json_shown(struct mt_json place);
+
 /* mt_fail with MT_EINPUT and "name: path: " in front; unprintable characters become '?'. */
 enum mt_status mt_json_fail(struct mt_json place, struct mt_err *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

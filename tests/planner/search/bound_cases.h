@@ -121,7 +121,7 @@ static struct mt_plan *bound_new_plan(const struct bound_case *c, int nranks, co
 }
 
 /* The most that a rank holds of a plan's program, and its step. */
-static double bound_predict(const struct bound_case *c, struct mt_plan *p, const int *device, bool *fits,
+static inline double bound_predict(const struct bound_case *c, struct mt_plan *p, const int *device, bool *fits,
                             int64_t *arena_bytes) {
     struct mt_costs costs = {.cluster = c->cluster, .nranks = p->nranks, .device = device};
     struct mt_program program;
@@ -161,7 +161,7 @@ static void bound_limit_memory(struct bound_case *c) {
         c->cluster->devices[d].memory_bytes = whole_bytes * (8 + bound_draw(c, 25)) / 20;
 }
 
-static void bound_set_up(struct bound_case *c, uint64_t seed) {
+static inline void bound_set_up(struct bound_case *c, uint64_t seed) {
     static const char *const models[] = {"mlp", "gpt2:layers=1,heads=2,embed=64,context=16,vocab=256",
                                          "gpt2:layers=2,heads=2,embed=32,context=8,vocab=1024"};
     *c = (struct bound_case){.seed = seed, .best_s = INFINITY};
@@ -237,7 +237,7 @@ static void bound_fill_plan(struct bound_case *c, struct mt_plan *p) {
 }
 
 /* A random plan on a random subset: its step, with the algorithms that are fastest; infinite where it does not fit. */
-static double bound_random_plan(struct bound_case *c) {
+static inline double bound_random_plan(struct bound_case *c) {
     int device[BOUND_MOST_RANKS], n = 0;
     while (!n)
         for (int d = 0; d < c->cluster->ndevices; d++)

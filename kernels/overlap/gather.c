@@ -1,0 +1,56 @@
+/* AllGather+GEMM: at the start each rank puts its rows, in chunks, into its peers' staging, to one peer after the other
+ * (rank r to r + 1 first), so that every link has one sender at a time. Tiles of a rank's own rows come first and await
+ * nothing; then those of rank r - 1, whose chunks arrive first, and so on. A tile has rows of one rank only, and awaits
+ * the chunks that it reads. */
+#include "kernels/overlap/internal.h"
+
+/* Flags: the chunks of all ranks, in order. */
+static int chunk_flag(const struct mt_overlap *p, int rank, int64_t chunk) {
+    int64_t before = 0;
+    for (int r = 0; r < rank; r++) before += mt_overlap_pieces(p->rows[r], p->chunk);
+    return (int)(before + chunk);
+}
+
+int mt_overlap_gather_flags(const struct mt_overlap *p) {
+    return chunk_flag(p, p->n, 0);
+}
+
+static void put_rows(const struct mt_overlap *p, int me, int peer, struct mt_overlap_schedule *schedule) {
+    int64_t first = mt_overlap_start(p->rows, me);
+    for (int64_t c = 0; c < mt_overlap_pieces(p->rows[me], p->chunk); c++) {
+        struct mt_overlap_put put = {.tile = -1,
+                                     .peer = peer,
+                                     .flag = chunk_flag(p, me, c),
+                                     .from = MT_OVERLAP_A,
+                                     .to = MT_OVERLAP_STAGED,
+                                     .cols = p->k};
+        put.from_row = mt_overlap_piece(p->rows[me], p->chunk, c, &put.rows);
+        put.to_row = first + put.from_row;
+        mt_overlap_await_ready(p, me, peer, schedule);
+        mt_overlap_add_put(schedule, put);
+    }
+}
+
+static void add_tiles(const struct mt_overlap *p, int me, int of, struct mt_overlap_schedule *schedule) {
+    int64_t first = mt_overlap_start(p->rows, of), cols = p->shares[me];
+    for (int64_t i = 0; i < mt_overlap_pieces(p->rows[of], p->tile[0]); i++)
+        for (int64_t j = 0; j < mt_overlap_pieces(cols, p->tile[1]); j++) {
+            struct mt_overlap_tile tile = {.kind = MT_TILE_MATMUL, .to = MT_OVERLAP_OUT};
+            tile.from = of == me ? MT_OVERLAP_A : MT_OVERLAP_STAGED;
+            int64_t at = mt_overlap_piece(p->rows[of], p->tile[0], i, &tile.rows);
+            tile.col = mt_overlap_piece(cols, p->tile[1], j, &tile.cols);
+            tile.row = first + at;
+            tile.from_row = of == me ? at : first + at;
+            for (int64_t c = at / p->chunk; of != me && c <= (at + tile.rows - 1) / p->chunk; c++)
+                mt_overlap_await(schedule, chunk_flag(p, of, c), of, 1, 0);
+            mt_overlap_add_tile(schedule, tile);
+        }
+}
+
+void mt_overlap_gather(const struct mt_overlap *p, int me, struct mt_overlap_schedule *schedule) {
+    for (int k = 1; k < p->n; k++) {
+        int peer = (me + k) % p->n;
+        if (p->shares[peer]) put_rows(p, me, peer, schedule);
+    }
+    for (int k = 0; k < p->n; k++) add_tiles(p, me, (me + p->n - k) % p->n, schedule);
+}

@@ -1,0 +1,185 @@
+/* Problems: their buffers, places and flags; schedules as vectors. */
+#include "kernels/overlap/overlap.h"
+
+#include "kernels/overlap/internal.h"
+
+const char *mt_overlap_name(enum mt_overlap_form form) {
+    static const char *const names[MT_OVERLAP_NFORMS] = {"AllGather+GEMM", "GEMM+ReduceScatter", "GEMM+AllReduce"};
+    return names[form];
+}
+
+int64_t mt_overlap_start(const int64_t *shares, int rank) {
+    int64_t start = 0;
+    for (int r = 0; r < rank; r++) start += shares[r];
+    return start;
+}
+
+int64_t mt_overlap_owned(const struct mt_overlap *p, int rank, int64_t *first) {
+    *first = p->direct ? 0 : mt_overlap_start(p->rows, rank);
+    return p->direct ? p->m : p->rows[rank];
+}
+
+void mt_overlap_extent(const struct mt_overlap *p, int rank, enum mt_overlap_buffer buffer, int64_t extent[2]) {
+    bool gather = p->form == MT_OVERLAP_GATHER, reduce = p->form == MT_OVERLAP_REDUCE;
+    int64_t share = p->shares[rank], rows = 0, cols = 0, first;
+    switch (buffer) {
+    case MT_OVERLAP_A: rows = gather ? p->rows[rank] : p->m, cols = gather ? p->k : share; break;
+    case MT_OVERLAP_PARTIAL: rows = !gather && share ? p->m : 0, cols = p->cols; break;
+    case MT_OVERLAP_OUT: rows = gather || reduce ? p->m : p->rows[rank], cols = gather ? share : p->cols; break;
+    case MT_OVERLAP_STAGED: rows = gather && share ? p->m : 0, cols = p->k; break;
+    case MT_OVERLAP_SLOTS: rows = gather ? 0 : p->n * mt_overlap_owned(p, rank, &first), cols = p->cols; break;
+    case MT_OVERLAP_RESULT: rows = reduce && !p->direct ? p->m : 0, cols = p->cols; break;
+    case MT_OVERLAP_NBUFFERS: break;
+    }
+    extent[0] = cols ? rows : 0;
+    extent[1] = rows ? cols : 0;
+}
+
+enum mt_type mt_overlap_type(const struct mt_overlap *p, enum mt_overlap_buffer buffer) {
+    return buffer == MT_OVERLAP_A || buffer == MT_OVERLAP_OUT ? p->type : p->wire;
+}
+
+/* ---- places ---- */
+
+static int64_t round_up(int64_t bytes) {
+    return (bytes + 127) / 128 * 128;
+}
+
+/* Of one parity, the largest of any rank. */
+static int64_t buffer_bytes(const struct mt_overlap *p, enum mt_overlap_buffer buffer) {
+    int64_t most = 0;
+    for (int r = 0; r < p->n; r++) {
+        int64_t extent[2];
+        mt_overlap_extent(p, r, buffer, extent);
+        if (extent[0] * extent[1] > most) most = extent[0] * extent[1];
+    }
+    return round_up(most * mt_type_size(mt_overlap_type(p, buffer)));
+}
+
+/* Flags come first. */
+int64_t mt_overlap_place(const struct mt_overlap *p, enum mt_overlap_buffer buffer, int copy) {
+    int64_t before = 0, all = 0;
+    for (enum mt_overlap_buffer b = MT_OVERLAP_STAGED; b < MT_OVERLAP_NBUFFERS; b++) {
+        int64_t bytes = buffer_bytes(p, b);
+        if (b < buffer) before += bytes;
+        all += bytes;
+    }
+    return round_up(8 * (int64_t)mt_overlap_nflags(p)) + copy * all + before;
+}
+
+int64_t mt_overlap_flag_place(const struct mt_overlap *p, int flag) {
+    (void)p;
+    return 8 * (int64_t)flag;
+}
+
+int64_t mt_overlap_window_bytes(const struct mt_overlap *p) {
+    int64_t begin = mt_overlap_place(p, MT_OVERLAP_STAGED, 0);
+    return begin + MT_OVERLAP_COPIES * (mt_overlap_place(p, MT_OVERLAP_STAGED, 1) - begin);
+}
+
+/* ---- schedules ---- */
+
+void mt_overlap_await(struct mt_overlap_schedule *s, int flag, int from, int count, int lag) {
+    mt_arena_grow(&s->arena, &s->waits, s->nwaits, &s->waits_capacity, sizeof *s->waits);
+    s->waits[s->nwaits++] = (struct mt_overlap_wait){flag, from, count, lag};
+}
+
+/* The first wait that nothing has taken yet: entries take theirs in order. */
+static int first_free(const struct mt_overlap_schedule *s) {
+    int last = 0;
+    if (s->ntiles) last = s->tiles[s->ntiles - 1].first_wait + s->tiles[s->ntiles - 1].nwaits;
+    if (s->nputs) {
+        int end = s->puts[s->nputs - 1].first_wait + s->puts[s->nputs - 1].nwaits;
+        if (end > last) last = end;
+    }
+    return last;
+}
+
+int mt_overlap_add_tile(struct mt_overlap_schedule *s, struct mt_overlap_tile tile) {
+    tile.first_wait = first_free(s);
+    tile.nwaits = s->nwaits - tile.first_wait;
+    mt_arena_grow(&s->arena, &s->tiles, s->ntiles, &s->tiles_capacity, sizeof *s->tiles);
+    s->tiles[s->ntiles] = tile;
+    return s->ntiles++;
+}
+
+void mt_overlap_add_put(struct mt_overlap_schedule *s, struct mt_overlap_put put) {
+    put.first_wait = first_free(s);
+    put.nwaits = s->nwaits - put.first_wait;
+    mt_arena_grow(&s->arena, &s->puts, s->nputs, &s->puts_capacity, sizeof *s->puts);
+    s->puts[s->nputs++] = put;
+}
+
+/* ---- ready flags ---- */
+
+bool mt_overlap_sends(const struct mt_overlap *p, int s, int r) {
+    bool some = p->shares[s] > 0;
+    switch (p->form) {
+    case MT_OVERLAP_GATHER: return p->rows[s] > 0 && p->shares[r] > 0;
+    case MT_OVERLAP_SCATTER: return some && p->rows[r] > 0;
+    case MT_OVERLAP_REDUCE: return p->direct ? some : p->rows[s] > 0 || (some && p->rows[r] > 0);
+    case MT_OVERLAP_NFORMS: break;
+    }
+    return false;
+}
+
+static bool needs_ready(const struct mt_overlap *p, int s, int r) {
+    return s != r && mt_overlap_sends(p, s, r) && !mt_overlap_sends(p, r, s);
+}
+
+static int data_flags(const struct mt_overlap *p) {
+    return p->form == MT_OVERLAP_GATHER ? mt_overlap_gather_flags(p) : mt_overlap_sum_flags(p);
+}
+
+int mt_overlap_nflags(const struct mt_overlap *p) {
+    return data_flags(p) + p->n;
+}
+
+void mt_overlap_add_ready(const struct mt_overlap *p, int me, struct mt_overlap_schedule *schedule) {
+    for (int k = 1; k < p->n; k++) {
+        int peer = (me + k) % p->n;
+        if (needs_ready(p, peer, me))
+            mt_overlap_add_put(schedule, (struct mt_overlap_put){.tile = -1, .peer = peer, .flag = data_flags(p) + me});
+    }
+}
+
+void mt_overlap_await_ready(const struct mt_overlap *p, int me, int peer, struct mt_overlap_schedule *schedule) {
+    if (needs_ready(p, me, peer)) mt_overlap_await(schedule, data_flags(p) + peer, peer, 1, 1);
+}
+
+enum mt_status mt_overlap_check(const struct mt_overlap *p, struct mt_err *err) {
+    const char *name = mt_overlap_name(p->form);
+    int64_t rows = 0, shares = 0, whole = p->form == MT_OVERLAP_GATHER ? p->cols : p->k;
+    if (p->n < 1 || p->m < 0 || p->cols < 0 || p->k < 0)
+        return mt_fail(err, MT_EINPUT, "%s: %d ranks, %lld by %lld by %lld", name, p->n, (long long)p->m,
+                       (long long)p->cols, (long long)p->k);
+    if (p->tile[0] < 1 || p->tile[1] < 1 || p->mix < 0 || (p->form == MT_OVERLAP_GATHER && p->chunk < 1))
+        return mt_fail(err, MT_EINPUT, "%s: tiles of %lld by %lld, puts of %lld rows", name, (long long)p->tile[0],
+                       (long long)p->tile[1], (long long)p->chunk);
+    if (p->type >= MT_I32 || p->wire >= MT_I32 || (p->form == MT_OVERLAP_GATHER && p->type != p->wire))
+        return mt_fail(err, MT_EINPUT, "%s: type %s, sent as %s", name, mt_type_name(p->type), mt_type_name(p->wire));
+    if (p->direct && p->form != MT_OVERLAP_REDUCE)
+        return mt_fail(err, MT_EINPUT, "%s: only GEMM+AllReduce can be direct", name);
+    for (int r = 0; r < p->n; r++) {
+        if (p->rows[r] < 0 || p->shares[r] < 0) return mt_fail(err, MT_EINPUT, "%s: a negative share", name);
+        rows += p->rows[r], shares += p->shares[r];
+    }
+    if (rows != p->m || shares != whole)
+        return mt_fail(err, MT_EINPUT, "%s: shares sum to %lld and %lld, not %lld and %lld", name, (long long)rows,
+                       (long long)shares, (long long)p->m, (long long)whole);
+    return MT_OK;
+}
+
+void mt_overlap_schedule(const struct mt_overlap *p, int me, struct mt_overlap_schedule *schedule) {
+    *schedule = (struct mt_overlap_schedule){.copies = MT_OVERLAP_COPIES};
+    mt_overlap_add_ready(p, me, schedule);
+    if (p->form == MT_OVERLAP_GATHER)
+        mt_overlap_gather(p, me, schedule);
+    else
+        mt_overlap_sum(p, me, schedule);
+}
+
+void mt_overlap_schedule_release(struct mt_overlap_schedule *schedule) {
+    mt_arena_release(&schedule->arena);
+    *schedule = (struct mt_overlap_schedule)MT_OVERLAP_SCHEDULE_INIT;
+}

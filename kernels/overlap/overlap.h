@@ -1,0 +1,161 @@
+/* Overlapped computation and communication: a GEMM whose operand is gathered, or whose result is reduced, tile by tile,
+ * by one-sided puts between ranks (kernels/window/window.h).
+ *
+ *   form      before                                       after
+ *   gather    rank r: rows[r] rows of A, its columns of B  its columns of A B                  AllGather+GEMM
+ *   scatter   rank r: its columns of A, its rows of B      its rows of the sum of all A B      GEMM+ReduceScatter
+ *   reduce    as scatter                                   all rows of the sum                 GEMM+AllReduce
+ *
+ * What ranks do is data, a *schedule* for each rank, which kernels, CPU execution, simulator and checker
+ * (synth/check/overlap) all read:
+ *
+ *   tile    a rectangle that one worker computes, once the flags that it awaits have their counts
+ *   put     a box of a buffer, copied to a peer's window when its tile is done; then the peer's flag is raised by 1.
+ *           Without rows it is the flag alone
+ *   flag    a counter of a rank, raised by one rank only, and never reset: a wait in epoch e is for (e - lag) * count
+ *   epoch   which run of the instruction it is, from 1; the same on all ranks
+ *   staging the buffers in the window, in `copies`: epoch e uses copy e % copies; two, so by parity
+ *
+ * A rank runs its puts that have no tile, then its tiles in order, each followed by its puts; several workers take
+ * tiles in that order. A run ends when all its tiles and puts are done.
+ *
+ * A rank writes into a peer's staging of epoch e only if that peer has ended epoch e - 2. Mostly it knows, since it
+ * awaited something in epoch e - 1 that the peer sent in epoch e - 1. Where nothing comes back, the peer sends a
+ * *ready* flag when it begins an epoch, and puts await that of the epoch before (lag 1).
+ *
+ * Partial sums are rounded to the wire type, put into a slot of their owner, and added there in the order of ranks in
+ * the accumulation type: equal bits in every run. With `direct`, each rank of a reduce owns all rows: less latency, n
+ * times the bytes.
+ *
+ *     struct mt_overlap problem = {MT_OVERLAP_GATHER, n, m, cols, k, rows, shares, MT_BF16, MT_BF16, {128, 256}, 512};
+ *     mt_overlap_schedule(&problem, rank, &schedule);
+ *     mt_overlap_run(&problem, &schedule, window, 0, epoch, &operands, &err);
+ *     mt_overlap_schedule_release(&schedule); */
+#ifndef MT_KERNELS_OVERLAP_OVERLAP_H
+#define MT_KERNELS_OVERLAP_OVERLAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/base/arena.h"
+#include "kernels/base/err.h"
+#include "kernels/base/number/type.h"
+
+enum mt_overlap_form { MT_OVERLAP_GATHER, MT_OVERLAP_SCATTER, MT_OVERLAP_REDUCE, MT_OVERLAP_NFORMS };
+
+/* The problem, equal on all ranks of the group, which are numbered by place. */
+struct mt_overlap {
+    enum mt_overlap_form form;
+    int n;
+    int64_t m, cols, k;    /* of the whole product: A is m by k, B is k by cols */
+    const int64_t *rows;   /* [n]: shares of m: who has rows of A (gather), who adds and gets rows of the sum */
+    const int64_t *shares; /* [n]: of cols (gather) or of k */
+    enum mt_type type;     /* of A, B and the result */
+    enum mt_type wire;     /* of what is sent; gather: equal to type */
+    int64_t tile[2];       /* most rows and columns of a tile */
+    int64_t chunk;         /* gather: most rows of a put */
+    int mix;     /* scatter, reduce: after so many tiles for peers comes one of a rank's own; 0: all at the end */
+    bool direct; /* reduce: every rank adds all rows */
+};
+
+const char *mt_overlap_name(enum mt_overlap_form form); /* "AllGather+GEMM", ... */
+
+/* The matrices of a rank. */
+enum mt_overlap_buffer {
+    MT_OVERLAP_A,       /* its operand */
+    MT_OVERLAP_PARTIAL, /* its product for others, of the wire type; as OUT of the whole product */
+    MT_OVERLAP_OUT,     /* its result */
+    MT_OVERLAP_STAGED,  /* window: A, gathered; a rank's own rows stay in A */
+    MT_OVERLAP_SLOTS,   /* window: partial sums of the rows it owns, a block of rows for each rank */
+    MT_OVERLAP_RESULT,  /* window: the sums of all rows, rounded to the wire type */
+    MT_OVERLAP_NBUFFERS
+};
+static inline bool mt_overlap_in_window(enum mt_overlap_buffer buffer) {
+    return buffer >= MT_OVERLAP_STAGED;
+}
+/* Rows and columns of a rank's buffer; both 0 where it has none. */
+void mt_overlap_extent(const struct mt_overlap *problem, int rank, enum mt_overlap_buffer buffer, int64_t extent[2]);
+enum mt_type mt_overlap_type(const struct mt_overlap *problem, enum mt_overlap_buffer buffer);
+/* The rows that a rank owns: *first and how many. */
+int64_t mt_overlap_owned(const struct mt_overlap *problem, int rank, int64_t *first);
+/* Whether a rank has a part in the sums: its share is not empty. */
+static inline bool mt_overlap_contributes(const struct mt_overlap *problem, int rank) {
+    return problem->shares[rank] > 0;
+}
+
+/* Where a copy of a buffer of the window lies, and a flag; in bytes, equal on all ranks. Memory of flags must be zero
+ * before epoch 1. */
+enum { MT_OVERLAP_COPIES = 2 };
+int64_t mt_overlap_place(const struct mt_overlap *problem, enum mt_overlap_buffer buffer, int copy);
+/* The flags of a rank: those of data first, then the ready flags, one a rank. */
+int mt_overlap_nflags(const struct mt_overlap *problem);
+int64_t mt_overlap_flag_place(const struct mt_overlap *problem, int flag);
+int64_t mt_overlap_window_bytes(const struct mt_overlap *problem);
+
+struct mt_overlap_wait {
+    int flag;
+    int from;  /* the rank that raises it */
+    int count; /* puts that raise it in an epoch */
+    int lag;   /* 0: those of this epoch, 1: of the epoch before */
+};
+
+enum mt_overlap_tile_kind {
+    MT_TILE_MATMUL, /* to[row, col] = from[from_row, all of k] B[all of k, col]; B's column is that of `to` */
+    MT_TILE_ADD,    /* to[row, col] = the sum over contributing ranks s of slot s [from_row, col] */
+    MT_TILE_COPY,   /* to[row, col] = from[from_row, col] */
+};
+struct mt_overlap_tile {
+    enum mt_overlap_tile_kind kind;
+    enum mt_overlap_buffer from, to;
+    int64_t from_row, row, rows, col, cols;
+    int first_wait, nwaits;
+};
+struct mt_overlap_put {
+    int tile; /* after which; -1: at the start */
+    int peer; /* may be the rank itself */
+    int flag; /* of the peer */
+    enum mt_overlap_buffer from, to;
+    int64_t from_row, to_row, rows, col, cols; /* rows 0: the flag alone */
+    int first_wait, nwaits;
+};
+
+/* One rank's part. Puts are in the order of their tiles. */
+struct mt_overlap_schedule {
+    struct mt_arena arena;
+    struct mt_overlap_tile *tiles;
+    struct mt_overlap_put *puts;
+    struct mt_overlap_wait *waits; /* of tiles and puts: [first_wait, + nwaits) */
+    int ntiles, nputs, nwaits, tiles_capacity, puts_capacity, waits_capacity;
+    int copies; /* of staging; equal on all ranks, at most MT_OVERLAP_COPIES */
+};
+#define MT_OVERLAP_SCHEDULE_INIT                                                                                       \
+    { 0 }
+
+/* MT_EINPUT for a problem that is none: shares that do not sum up, an unknown type, a tile without rows. */
+enum mt_status mt_overlap_check(const struct mt_overlap *problem, struct mt_err *err);
+
+/* Make rank `me`'s schedule of a problem that has been checked. */
+void mt_overlap_schedule(const struct mt_overlap *problem, int me, struct mt_overlap_schedule *schedule);
+void mt_overlap_schedule_release(struct mt_overlap_schedule *schedule);
+
+/* ---- on a CPU ---- */
+
+struct mt_window;
+struct mt_backend;
+struct mt_overlap_operands {
+    const void *a, *b; /* b is [k, columns], or with trans_b [columns, k] */
+    bool trans_b;
+    void *out;
+    const struct mt_backend *matmul; /* runs the tiles */
+    void *scratch;                   /* of mt_overlap_scratch_bytes, 64-byte aligned */
+    const char *what;                /* for messages: "AllGather+GEMM h.0.mlp.c_fc" */
+};
+int64_t mt_overlap_scratch_bytes(const struct mt_overlap *problem, int me, const struct mt_backend *matmul);
+
+/* Run one rank's schedule of epoch `epoch` on the window, from byte `base` on; all ranks of the window do so. Waits end
+ * as those of the window do; messages name the tile and the peer. */
+enum mt_status mt_overlap_run(const struct mt_overlap *problem, const struct mt_overlap_schedule *schedule,
+                              struct mt_window *window, int64_t base, int64_t epoch,
+                              const struct mt_overlap_operands *operands, struct mt_err *err);
+
+#endif

@@ -1,0 +1,34 @@
+/* Weights as people have them: a safetensors file, or a Hugging Face folder with a model.safetensors, or with shards
+ * and a model.safetensors.index.json that says which tensor is in which file.
+ *
+ *     if ((st = mt_weights_open("llama/", &file, err))) return st;
+ *     ... mt_safetensors_find, mt_safetensors_read_as ...
+ *     mt_safetensors_close(file);
+ *
+ * A run's folder is such a folder: its index names the newest checkpoint (mt_weights_index_write). */
+#ifndef MT_LAUNCHER_CHECKPOINT_WEIGHTS_H
+#define MT_LAUNCHER_CHECKPOINT_WEIGHTS_H
+
+#include "launcher/checkpoint/safetensors.h"
+
+#define MT_WEIGHTS_NAME "model.safetensors"
+#define MT_WEIGHTS_INDEX MT_WEIGHTS_NAME ".index.json"
+
+/* Open a file, or a folder's files. Of a folder, only the tensors of its index are there. MT_EINPUT names what is
+ * missing, and what disagrees. The caller closes it. */
+enum mt_status mt_weights_open(const char *path, struct mt_safetensors **file, struct mt_err *err);
+
+/* The index: tensors in the file's order, each with the number of its shard. */
+struct mt_weights_index {
+    int ntensors, nshards;
+    const char **tensors, **shards; /* names; those of shards are files in the folder */
+    int *shard;                     /* [ntensors] */
+};
+enum mt_status mt_weights_index_parse(const char *name, const char *text, size_t length, struct mt_arena *arena,
+                                      struct mt_weights_index *index, struct mt_err *err);
+
+/* Write the index of a folder whose tensors are all in the file `shard` of it. */
+enum mt_status mt_weights_index_write(const char *folder, const char *shard, const struct mt_saved *tensors,
+                                      int ntensors, struct mt_err *err);
+
+#endif

@@ -1,0 +1,54 @@
+/* The choice of an overlapped form's open parameters: all of a short list are predicted. */
+#include <stdlib.h>
+
+#include "planner/overlap/predict.h"
+
+/* Rows of a put as parts of the largest share: fewer puts, or an earlier first tile. */
+static const int parts[] = {1, 2, 4, 8, 16, 32}, mixes[] = {0, 1, 2, 4};
+enum { NPARTS = sizeof parts / sizeof *parts, NMIXES = sizeof mixes / sizeof *mixes };
+
+/* Candidate `i` of the problem's form; false: there are no more. */
+static bool candidate(const struct mt_overlap *problem, int i, struct mt_overlap *out) {
+    int64_t most = 1;
+    *out = *problem;
+    if (problem->form == MT_OVERLAP_GATHER) {
+        for (int r = 0; r < problem->n; r++) most = problem->rows[r] > most ? problem->rows[r] : most;
+        if (i >= NPARTS || parts[i] > most) return false;
+        out->chunk = (most + parts[i] - 1) / parts[i];
+        return true;
+    }
+    out->direct = i == NMIXES;
+    out->mix = out->direct ? 0 : i < NMIXES ? mixes[i] : 0;
+    return i < NMIXES || (i == NMIXES && problem->form == MT_OVERLAP_REDUCE);
+}
+
+static enum mt_status predict(const struct mt_overlap *problem, const struct mt_overlap_rates *rates,
+                              const struct mt_overlap_links *links, struct mt_overlap_prediction *prediction,
+                              struct mt_err *err) {
+    struct mt_overlap_schedule *schedules = mt_calloc((size_t)problem->n, sizeof *schedules);
+    for (int r = 0; r < problem->n; r++) mt_overlap_schedule(problem, r, &schedules[r]);
+    enum mt_status st = mt_overlap_predict(problem, schedules, rates, links, prediction, err);
+    for (int r = 0; r < problem->n; r++) mt_overlap_schedule_release(&schedules[r]);
+    free(schedules);
+    return st;
+}
+
+enum mt_status mt_overlap_best(struct mt_overlap *problem, const struct mt_overlap_rates *rates,
+                               const struct mt_overlap_links *links, double sequential_s, bool *faster,
+                               struct mt_overlap_prediction *prediction, struct mt_err *err) {
+    struct mt_overlap best = *problem, tried;
+    double best_s = sequential_s;
+    *faster = false;
+    for (int i = 0; candidate(problem, i, &tried); i++) {
+        struct mt_overlap_prediction now;
+        enum mt_status st = predict(&tried, rates, links, &now, err);
+        if (st) return st;
+        if (now.s >= best_s) continue;
+        *faster = true;
+        *prediction = now;
+        best_s = now.s;
+        best = tried;
+    }
+    *problem = best;
+    return MT_OK;
+}

@@ -1,0 +1,49 @@
+/* How long an overlapped product takes: its schedules simulated in time, in milliseconds of a host's time each.
+ *
+ *     struct mt_overlap_rates rates[n];                    // measured, or nominal
+ *     mt_overlap_predict(&problem, schedules, rates, &links, &prediction, err);
+ *     mt_overlap_best(&problem, rates, &links, sequential_s, &faster, &prediction, err);
+ *
+ * Workers of a rank take tiles in order; one that awaits flags holds its tile. A rank sends its puts in order, so many
+ * at a time, which share the links and what ranks send and receive. Where a rank computes and communicates at the same
+ * time, both are slower. The run begins at the same time on all ranks, which have ended the epoch before. */
+#ifndef MT_PLANNER_OVERLAP_PREDICT_H
+#define MT_PLANNER_OVERLAP_PREDICT_H
+
+#include "kernels/overlap/overlap.h"
+
+struct mt_overlap_rates { /* of a rank */
+    int workers;          /* tiles at a time: multiprocessors that compute; on a CPU 1 */
+    double flops;         /* of one worker, in the K loop, while all work */
+    double tile_s;        /* of each tile beside that: prologue, epilogue */
+    double memory_Bps;    /* of one worker that adds slots or copies */
+    bool whole_tiles;     /* a tile that is cut short takes as long as a whole one */
+    int streams;          /* puts at a time */
+    bool holds;           /* a put holds its worker until it is sent: a CPU copies itself */
+    double egress_Bps, ingress_Bps;
+    /* While it communicates tiles take so many times as long, while it computes puts do; both at least 1. */
+    double compute_slowdown, put_slowdown;
+};
+struct mt_overlap_links {        /* between ranks */
+    const double *bandwidth_Bps; /* [n * n], from * n + to */
+    const double *latency_s;     /* [n * n]: of a put with its flag */
+};
+
+struct mt_overlap_prediction {
+    double s;         /* until the last rank ends */
+    double compute_s; /* of the slowest rank, if nothing were awaited or slowed down */
+    double waited_s;  /* of that rank which waited longest: all its workers without work, on average */
+};
+
+/* The schedules must have been checked; a circle of waits is MT_EBUG. */
+enum mt_status mt_overlap_predict(const struct mt_overlap *problem, const struct mt_overlap_schedule *schedules,
+                                  const struct mt_overlap_rates *rates, const struct mt_overlap_links *links,
+                                  struct mt_overlap_prediction *prediction, struct mt_err *err);
+
+/* Choose what the problem leaves open, its chunk, mix and direct, by the least predicted time; false: none is faster
+ * than `sequential_s`, the product and the collective one after the other, and *problem is as it was. */
+enum mt_status mt_overlap_best(struct mt_overlap *problem, const struct mt_overlap_rates *rates,
+                               const struct mt_overlap_links *links, double sequential_s, bool *faster,
+                               struct mt_overlap_prediction *prediction, struct mt_err *err);
+
+#endif

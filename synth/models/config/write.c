@@ -1,0 +1,65 @@
+/* Writing: the rows that are marked, of the first architecture that computes the model. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "synth/models/config/internal.h"
+
+static const struct mt_architecture *architecture_of(const struct mt_model *model) {
+    for (int a = 0; a < mt_narchitectures; a++) {
+        const struct mt_architecture *m = mt_architectures[a];
+        if (!strcmp(m->class, model->class->name) && (!m->fits || m->fits(model))) return m;
+    }
+    return NULL;
+}
+
+/* The first of "a|b", which are JSON texts of scalars. */
+static void put_first(struct mt_json_out *out, const char *key, const char *values) {
+    char text[64];
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(values, "|"), values);
+    size_t length = strlen(text);
+    if (text[0] == '"') {
+        text[length - 1] = 0;
+        mt_json_put_string(out, key, text + 1);
+    } else if (text[0] == 't' || text[0] == 'f') {
+        mt_json_put_bool(out, key, text[0] == 't');
+    } else {
+        mt_json_put_real_or_null(out, key, text[0] == 'n' ? NAN : strtod(text, NULL));
+    }
+}
+
+static void put_key(struct mt_json_out *out, const struct mt_config_key *k, const struct mt_model *model,
+                    double dropout) {
+    switch (k->meaning) {
+    case MT_KEY_COUNT: mt_json_put_int(out, k->key, mt_model_get(model, k->option)); break;
+    case MT_KEY_REAL: mt_json_put_real(out, k->key, mt_model_real(model, k->option)); break;
+    case MT_KEY_TRUTH: mt_json_put_bool(out, k->key, mt_model_get(model, k->option) != 0); break;
+    case MT_KEY_ONLY: put_first(out, k->key, k->values); break;
+    case MT_KEY_ROPE: mt_config_write_rope(model, k->key, out); break;
+    case MT_KEY_DROPOUT: mt_json_put_real(out, k->key, dropout); break;
+    case MT_KEY_EACH:
+    case MT_KEY_STD:
+    case MT_KEY_IGNORED: break;
+    }
+}
+
+char *mt_config_text(const struct mt_model *model, enum mt_type type, double dropout) {
+    const struct mt_architecture *architecture = architecture_of(model);
+    if (!architecture) return NULL;
+    struct mt_json_out out;
+    mt_json_out_init(&out);
+    mt_json_open(&out, NULL, '{');
+    mt_json_open_inline(&out, "architectures", '[');
+    mt_json_put_string(&out, NULL, architecture->with_head);
+    mt_json_close(&out);
+    mt_json_put_string(&out, "model_type", architecture->model_type);
+    for (int t = 0; architecture->keys[t]; t++)
+        for (const struct mt_config_key *k = architecture->keys[t]; k->key; k++)
+            if (k->written) put_key(&out, k, model, dropout);
+    /* Token ids are the tokenizer's: left out, they would be those of the published models. */
+    mt_json_put_real_or_null(&out, "bos_token_id", NAN);
+    mt_json_put_real_or_null(&out, "eos_token_id", NAN);
+    mt_json_put_string(&out, "torch_dtype", type == MT_F64 ? "float64" : "float32");
+    mt_json_close(&out);
+    return out.text;
+}

@@ -1,0 +1,160 @@
+/* Overlapped products of ragged shares, run on a window and compared with the product in f64: ten epochs, with outputs,
+ * scratch and staging poisoned, and equal bits in all of them. */
+#ifndef MT_TESTS_KERNELS_OVERLAP_JOB_H
+#define MT_TESTS_KERNELS_OVERLAP_JOB_H
+
+#include "kernels/base/number/hash.h"
+#include "kernels/base/number/rng.h"
+#include "kernels/base/wait.h"
+#include "kernels/op/op.h"
+#include "kernels/overlap/overlap.h"
+#include "kernels/window/window.h"
+#include "tests/check.h"
+
+enum { JOB_RANKS = 8, JOB_EPOCHS = 10, JOB_NTYPES = 6, JOB_NFORMS = 4 };
+static const struct {
+    enum mt_type type, wire;
+} job_types[JOB_NTYPES] = {{MT_F64, MT_F64},  {MT_F32, MT_F32},   {MT_F32, MT_BF16},
+                           {MT_BF16, MT_F32}, {MT_BF16, MT_BF16}, {MT_F16, MT_F16}};
+
+struct job {
+    struct mt_overlap problem;
+    bool trans_b;
+    int64_t rows[JOB_RANKS], shares[JOB_RANKS];
+};
+
+/* Job `number` of n ranks; some have nothing. */
+static inline void job_init(struct job *job, int n, int number, uint64_t seed) {
+    uint64_t draw = 0, stream = (uint64_t)(n * 1000 + number);
+#define DRAW(below) ((int64_t)mt_random_below(seed, stream, draw++, (uint64_t)(below)))
+    int form = number % JOB_NFORMS, types = number / JOB_NFORMS % JOB_NTYPES;
+    *job = (struct job){.problem = {.n = n, .type = job_types[types].type, .wire = job_types[types].wire}};
+    struct mt_overlap *p = &job->problem;
+    p->direct = form == MT_OVERLAP_NFORMS;
+    p->form = p->direct ? MT_OVERLAP_REDUCE : (enum mt_overlap_form)form;
+    if (p->form == MT_OVERLAP_GATHER) p->wire = p->type;
+    int64_t shares = 0;
+    for (int r = 0; r < n; r++) {
+        p->m += job->rows[r] = DRAW(4) ? DRAW(70) : 0;
+        shares += job->shares[r] = DRAW(4) ? 1 + DRAW(50) : 0;
+    }
+    p->rows = job->rows, p->shares = job->shares;
+    p->cols = p->form == MT_OVERLAP_GATHER ? shares : 1 + DRAW(90);
+    p->k = p->form == MT_OVERLAP_GATHER ? 1 + DRAW(60) : shares;
+    p->tile[0] = 1 + DRAW(40), p->tile[1] = 1 + DRAW(40);
+    p->chunk = 1 + DRAW(30);
+    p->mix = (int)DRAW(3);
+    job->trans_b = DRAW(2);
+#undef DRAW
+}
+
+/* Elements of the whole A and B, rounded to the type. */
+static inline double job_element(const struct mt_overlap *p, int matrix, int64_t row, int64_t col) {
+    double value = 0, x = mt_random_uniform(5, (uint64_t)matrix, (uint64_t)(row * 1000 + col)) * 2 - 1;
+    mt_type_store(p->type, &value, 0, x);
+    return mt_type_load(p->type, &value, 0);
+}
+
+static inline int64_t job_start(const int64_t *shares, int rank) {
+    int64_t at = 0;
+    for (int r = 0; r < rank; r++) at += shares[r];
+    return at;
+}
+
+static inline void *job_poison(int64_t bytes) {
+    void *memory = aligned_alloc(64, (size_t)(bytes + 127) / 64 * 64);
+    memset(memory, 0xff, (size_t)bytes); /* NaN in every type */
+    return memory;
+}
+
+/* rows by cols elements of matrix 0 (A) or 1 (B), from (row, col) on; transposed in memory. */
+static inline void *job_matrix(const struct mt_overlap *p, int matrix, int64_t row, int64_t rows, int64_t col,
+                               int64_t cols, bool trans) {
+    void *memory = job_poison(rows * cols * mt_type_size(p->type) + 1);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++)
+            mt_type_store(p->type, memory, trans ? j * rows + i : i * cols + j,
+                          job_element(p, matrix, row + i, col + j));
+    return memory;
+}
+
+static inline double job_epsilon(enum mt_type type) {
+    return type == MT_F64 ? 0x1p-52 : type == MT_F32 ? 0x1p-23 : type == MT_F16 ? 0x1p-10 : 0x1p-7;
+}
+
+static inline void job_compare(const struct job *job, int me, const void *out, const char *what) {
+    const struct mt_overlap *p = &job->problem;
+    bool gather = p->form == MT_OVERLAP_GATHER;
+    int64_t extent[2], row = p->form == MT_OVERLAP_SCATTER ? job_start(p->rows, me) : 0;
+    int64_t col = gather ? job_start(p->shares, me) : 0;
+    double acc = job_epsilon(mt_type_acc(p->type)), wire = gather ? 0 : job_epsilon(p->wire);
+    mt_overlap_extent(p, me, MT_OVERLAP_OUT, extent);
+    for (int64_t i = 0; i < extent[0]; i++)
+        for (int64_t j = 0; j < extent[1]; j++) {
+            double want = 0, size = 0;
+            for (int64_t k = 0; k < p->k; k++) {
+                double term = job_element(p, 0, row + i, k) * job_element(p, 1, k, col + j);
+                want += term;
+                size += fabs(term);
+            }
+            double tolerance = size * ((double)(p->k + p->n) * acc + 2 * wire) + fabs(want) * job_epsilon(p->type) +
+                               (p->type == MT_F16 ? 1e-6 : 1e-30);
+            double have = mt_type_load(p->type, out, i * extent[1] + j);
+            CHECK(fabs(have - want) <= tolerance, "%s, rank %d, (%lld, %lld): %g, not %g +- %g", what, me, (long long)i,
+                  (long long)j, have, want, tolerance);
+        }
+}
+
+/* Ten epochs of a job on a fresh window of mt_overlap_window_bytes; the hash of the result. `apart`: with barriers, and
+ * staging poisoned in between; else with delays. */
+static inline uint64_t job_run(const struct job *job, struct mt_window *window, bool apart, const char *what) {
+    const struct mt_overlap *p = &job->problem;
+    struct mt_overlap_schedule schedule;
+    struct mt_err err = MT_ERR_INIT;
+    int me = mt_window_rank(window);
+    bool gather = p->form == MT_OVERLAP_GATHER;
+    int64_t out_extent[2], share = p->shares[me], share_at = job_start(p->shares, me);
+    uint64_t hash = 0;
+    CHECK_OK(mt_overlap_check(p, &err), err);
+    mt_overlap_schedule(p, me, &schedule);
+    mt_overlap_extent(p, me, MT_OVERLAP_OUT, out_extent);
+    int64_t bytes = out_extent[0] * out_extent[1] * mt_type_size(p->type);
+    int64_t scratch_bytes = mt_overlap_scratch_bytes(p, me, &mt_backend_c);
+    int64_t staging = mt_overlap_place(p, MT_OVERLAP_STAGED, 0), all = mt_overlap_window_bytes(p);
+    void *a = gather ? job_matrix(p, 0, job_start(p->rows, me), p->rows[me], 0, p->k, false)
+                     : job_matrix(p, 0, 0, p->m, share_at, share, false);
+    void *b = gather ? job_matrix(p, 1, 0, p->k, share_at, share, job->trans_b)
+                     : job_matrix(p, 1, share_at, share, 0, p->cols, job->trans_b);
+    for (int64_t epoch = 1; epoch <= JOB_EPOCHS; epoch++) {
+        void *out = job_poison(bytes + 1), *scratch = job_poison(scratch_bytes + 1);
+        struct mt_overlap_operands operands = {.a = a,
+                                               .b = b,
+                                               .trans_b = job->trans_b,
+                                               .out = out,
+                                               .matmul = &mt_backend_c,
+                                               .scratch = scratch,
+                                               .what = what};
+        if (apart || epoch == 1) {
+            CHECK_OK(mt_window_barrier(window, &err), err);
+            memset(mt_window_ptr(window, staging, me), 0xff, (size_t)(all - staging));
+            CHECK_OK(mt_window_barrier(window, &err), err);
+        } else if (mt_random_below(3, (uint64_t)me, (uint64_t)epoch, 3) == 0) {
+            mt_sleep_s(1e-3 * mt_random_uniform(4, (uint64_t)me, (uint64_t)epoch));
+        }
+        CHECK_OK(mt_overlap_run(p, &schedule, window, 0, epoch, &operands, &err), err);
+        uint64_t now = mt_hash64(out, (size_t)bytes, 0);
+        if (epoch == 1) {
+            job_compare(job, me, out, what);
+            hash = now;
+        }
+        CHECK(now == hash, "%s, rank %d: epoch %lld has other bits", what, me, (long long)epoch);
+        free(out);
+        free(scratch);
+    }
+    mt_overlap_schedule_release(&schedule);
+    free(a);
+    free(b);
+    return hash;
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* Overlapped products on CPUs: ranks that share memory, and ranks that are said to be on different hosts, with the same
+ * bits; replicas are equal; a rank that does not take part is named.
+ * ranks: 2 3 5 */
+#include <mpi.h>
+
+#include "kernels/comm/comm.h"
+#include "tests/kernels/overlap/job.h"
+
+static const uint64_t seed = 20261123;
+
+static void test_silence(struct mt_comm *comm, int rank, int n) {
+    struct job job;
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_window *window;
+    struct mt_overlap_schedule schedule;
+    job_init(&job, n, 0, seed);
+    for (int r = 0; r < n; r++) job.rows[r] = 4, job.shares[r] = 3;
+    job.problem.m = 4 * n, job.problem.cols = 3 * n;
+    CHECK_OK(mt_window_new(comm, NULL, mt_overlap_window_bytes(&job.problem), 0.3, &window, &err), err);
+    if (rank != n - 1) {
+        void *memory = job_poison(1 << 20);
+        struct mt_overlap_operands operands = {memory, memory, false, memory, &mt_backend_c, memory, "GEMM of h.0"};
+        mt_overlap_schedule(&job.problem, rank, &schedule);
+        enum mt_status st = mt_overlap_run(&job.problem, &schedule, window, 0, 1, &operands, &err);
+        CHECK(st == MT_ESTALL || st == MT_EPEER, "%d", (int)st);
+        char peer[64];
+        snprintf(peer, sizeof peer, "for rank %d, for tile", n - 1);
+        CHECK(strstr(err.text, peer) && strstr(err.text, "GEMM of h.0 in epoch 1"), "%s", err.text);
+        mt_overlap_schedule_release(&schedule);
+        free(memory);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == n - 1) mt_window_abort(window, "stayed away");
+    mt_window_free(window);
+}
+
+int main(int argc, char **argv) {
+    int level, rank, n, node[JOB_RANKS];
+    setenv("OMPI_MCA_osc", "pt2pt", 0);
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &n);
+    struct mt_err err = MT_ERR_INIT;
+    MPI_Comm world = MPI_COMM_WORLD;
+    struct mt_comm *comm;
+    CHECK_OK(mt_comm_mpi_new(&world, &comm, &err), err);
+    for (int number = 0; number < JOB_NFORMS * JOB_NTYPES; number++) {
+        struct job job;
+        uint64_t hash[3] = {0};
+        job_init(&job, n, number, seed);
+        for (int map = 0; map < 3; map++) { /* one host; a host each; hosts of two */
+            struct mt_window *window;
+            if (map && number / JOB_NFORMS % 3 != 1) continue;
+            for (int r = 0; r < n; r++) node[r] = map == 1 ? r : r / 2;
+            CHECK_OK(mt_window_new(comm, map ? node : NULL, mt_overlap_window_bytes(&job.problem), 60, &window, &err),
+                     err);
+            hash[map] = job_run(&job, window, number % 3 == 0, mt_overlap_name(job.problem.form));
+            CHECK(hash[map] == hash[0], "job %d: other bits between hosts", number);
+            mt_window_free(window);
+        }
+        uint64_t of_first = hash[0];
+        MPI_Bcast(&of_first, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+        if (job.problem.form == MT_OVERLAP_REDUCE) CHECK(of_first == hash[0], "job %d: replicas differ", number);
+    }
+    test_silence(comm, rank, n);
+    mt_comm_free(comm);
+    MPI_Finalize();
+    return 0;
+}

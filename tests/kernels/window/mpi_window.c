@@ -1,0 +1,47 @@
+/* Windows over MPI: all ranks on one host; each on a host of its own, so that everything is MPI's; and hosts of two
+ * ranks, where both ways meet. Which hosts they are on is only said: memory is not shared where they say so.
+ * ranks: 2 3 5 */
+#include <mpi.h>
+
+#include <unistd.h>
+
+#include "kernels/comm/comm.h"
+#include "tests/kernels/window/trials.h"
+
+static const uint64_t seed = 20261123;
+
+int main(int argc, char **argv) {
+    int level, rank, n, node[TRIAL_RANKS];
+    setenv("OMPI_MCA_osc", "pt2pt", 0);
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &n);
+    struct mt_err err = MT_ERR_INIT;
+    MPI_Comm world = MPI_COMM_WORLD;
+    struct mt_comm *comm;
+    CHECK_OK(mt_comm_mpi_new(&world, &comm, &err), err);
+    for (int map = 0; map < 3; map++) {
+        struct mt_window *w;
+        for (int r = 0; r < n; r++) node[r] = map == 1 ? 10 - r : r / 2;
+        CHECK_OK(mt_window_new(comm, map ? node : NULL, TRIAL_BYTES, 60, &w, &err), err);
+        for (int r = 0; r < n; r++)
+            CHECK((mt_window_ptr(w, 0, r) != NULL) == (!map || node[r] == node[rank]), "map %d, rank %d", map, r);
+        trial_exchange(w, 8, seed + (uint64_t)map);
+        trial_barriers(w, 4, seed);
+        mt_window_free(w);
+        if (map == 2 && n < 3) continue; /* one host, as in map 0 */
+        CHECK_OK(mt_window_new(comm, map ? node : NULL, TRIAL_BYTES, 0.5, &w, &err), err);
+        trial_silence(w);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (!rank) mt_window_abort(w, "seen enough");
+        mt_window_free(w);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    /* More memory than there is. */
+    struct mt_window *w;
+    CHECK_EQ(mt_window_new(comm, NULL, (int64_t)1 << 50, 60, &w, &err), MT_ESYSTEM);
+    CHECK(strstr(err.text, "/dev/shm"), "%s", err.text);
+    mt_comm_free(comm);
+    MPI_Finalize();
+    return 0;
+}

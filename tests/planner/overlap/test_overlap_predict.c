@@ -1,0 +1,193 @@
+/* Predictions of overlapped products against what can be reckoned by hand, and against bounds that hold for all. */
+#include "kernels/base/number/rng.h"
+#include "kernels/base/wait.h"
+#include "planner/overlap/predict.h"
+#include "tests/check.h"
+
+enum { MOST = 8 };
+static const uint64_t seed = 20261123;
+
+struct setting {
+    struct mt_overlap problem;
+    struct mt_overlap_rates rates[MOST];
+    double bandwidth_Bps[MOST * MOST], latency_s[MOST * MOST];
+    struct mt_overlap_links links;
+    int64_t rows[MOST], shares[MOST];
+};
+
+/* Tiles of 10 by 10 with k = 10 take 1 ms; 1 element of f32 takes 10 us on a link: 10 rows of 10 take 1 ms. */
+static void begin(struct setting *s, enum mt_overlap_form form, int n, int64_t rows, int64_t share) {
+    *s = (struct setting){.problem = {form, n, .type = MT_F32, .wire = MT_F32, .tile = {10, 10}, .chunk = 10}};
+    for (int r = 0; r < n; r++) {
+        s->rows[r] = rows, s->shares[r] = share;
+        s->problem.m += rows;
+        s->rates[r] = (struct mt_overlap_rates){.workers = 1,
+                                                .flops = 2e6,
+                                                .memory_Bps = INFINITY,
+                                                .streams = 1,
+                                                .egress_Bps = INFINITY,
+                                                .ingress_Bps = INFINITY,
+                                                .compute_slowdown = 1,
+                                                .put_slowdown = 1};
+    }
+    for (int i = 0; i < n * n; i++) s->bandwidth_Bps[i] = 4e5;
+    s->problem.cols = form == MT_OVERLAP_GATHER ? n * share : 10;
+    s->problem.k = form == MT_OVERLAP_GATHER ? 10 : n * share;
+    s->problem.rows = s->rows, s->problem.shares = s->shares;
+    s->links = (struct mt_overlap_links){s->bandwidth_Bps, s->latency_s};
+}
+
+static struct mt_overlap_prediction predict(const struct setting *s) {
+    struct mt_overlap_schedule schedules[MOST];
+    struct mt_overlap_prediction prediction;
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_OK(mt_overlap_check(&s->problem, &err), err);
+    for (int r = 0; r < s->problem.n; r++) mt_overlap_schedule(&s->problem, r, &schedules[r]);
+    CHECK_OK(mt_overlap_predict(&s->problem, schedules, s->rates, &s->links, &prediction, &err), err);
+    for (int r = 0; r < s->problem.n; r++) mt_overlap_schedule_release(&schedules[r]);
+    return prediction;
+}
+
+static void test_by_hand(void) {
+    struct setting s;
+    struct mt_overlap_prediction now;
+    begin(&s, MT_OVERLAP_GATHER, 1, 100, 10); /* ten tiles on four workers */
+    s.rates[0].workers = 4;
+    CHECK_NEAR(predict(&s).s, 3e-3, 1e-12);
+    s.rates[0].tile_s = 1e-3; /* and as much again for each tile */
+    CHECK_NEAR(predict(&s).s, 6e-3, 1e-12);
+    begin(&s, MT_OVERLAP_GATHER, 1, 95, 10); /* the last tile is half a tile, unless it counts as a whole */
+    CHECK_NEAR(predict(&s).s, 9.5e-3, 1e-12);
+    s.rates[0].whole_tiles = true;
+    CHECK_NEAR(predict(&s).s, 10e-3, 1e-12);
+
+    /* Two own tiles, and two whose rows arrive at 1 and 2 ms: no waiting. */
+    begin(&s, MT_OVERLAP_GATHER, 2, 20, 10);
+    now = predict(&s);
+    CHECK_NEAR(now.s, 4e-3, 1e-12);
+    CHECK_NEAR(now.waited_s, 0, 1e-12);
+    /* They arrive at 5 and 10 ms, and 0.1 ms later. */
+    for (int i = 0; i < 4; i++) s.bandwidth_Bps[i] = 0.8e5, s.latency_s[i] = 1e-4;
+    now = predict(&s);
+    CHECK_NEAR(now.s, 11.1e-3, 1e-12);
+    CHECK_NEAR(now.compute_s, 4e-3, 1e-12);
+    CHECK_NEAR(now.waited_s, 7.1e-3, 1e-12);
+    /* Tiles take twice as long while rows are on their way: the last does not. */
+    for (int r = 0; r < 2; r++) s.rates[r].compute_slowdown = 2;
+    CHECK_NEAR(predict(&s).s, 11.1e-3, 1e-12);
+    for (int i = 0; i < 4; i++) s.bandwidth_Bps[i] = 4e5, s.latency_s[i] = 0;
+    CHECK_NEAR(predict(&s).s, 5e-3, 1e-12); /* in 2 ms of rows one tile; three more */
+    /* Rows take twice as long while the rank computes: they arrive at 2 and, after a tile until 3 ms, at 3.5. */
+    for (int r = 0; r < 2; r++) s.rates[r].compute_slowdown = 1, s.rates[r].put_slowdown = 2;
+    CHECK_NEAR(predict(&s).s, 4.5e-3, 1e-12);
+    /* A CPU copies itself: 2 ms, then four tiles. */
+    for (int r = 0; r < 2; r++) s.rates[r].put_slowdown = 1, s.rates[r].holds = true;
+    CHECK_NEAR(predict(&s).s, 6e-3, 1e-12);
+
+    /* Three ranks of one tile: to one peer after the other; both at a time at half the rate; or at the full. */
+    begin(&s, MT_OVERLAP_GATHER, 3, 10, 10);
+    for (int i = 0; i < 9; i++) s.bandwidth_Bps[i] = 1e5; /* 4 ms a put */
+    CHECK_NEAR(predict(&s).s, 9e-3, 1e-12);
+    for (int r = 0; r < 3; r++) s.rates[r].streams = 2;
+    CHECK_NEAR(predict(&s).s, 6e-3, 1e-12); /* both at 4 ms, then two tiles */
+    for (int r = 0; r < 3; r++) s.rates[r].egress_Bps = 1e5;
+    CHECK_NEAR(predict(&s).s, 10e-3, 1e-12);
+    for (int r = 0; r < 3; r++) s.rates[r].egress_Bps = INFINITY, s.rates[r].ingress_Bps = 1e5;
+    CHECK_NEAR(predict(&s).s, 10e-3, 1e-12);
+
+    /* Two ranks, two tiles each for the peer and for itself: four tiles, then two additions of 1 ms. The peer's last
+     * partial sums are there at 3 ms. */
+    begin(&s, MT_OVERLAP_SCATTER, 2, 20, 10);
+    for (int r = 0; r < 2; r++) s.rates[r].memory_Bps = 3 * 4 * 100 / 1e-3;
+    CHECK_NEAR(predict(&s).s, 6e-3, 1e-12);
+    for (int i = 0; i < 4; i++) s.bandwidth_Bps[i] = 0.8e5; /* sent by 6 and by 11 ms */
+    CHECK_NEAR(predict(&s).s, 12e-3, 1e-12);
+}
+
+static void random_setting(struct setting *s, int trial) {
+    uint64_t draw = 0;
+#define DRAW(below) ((int64_t)mt_random_below(seed, (uint64_t)trial, draw++, (uint64_t)(below)))
+    int n = 1 + (int)DRAW(MOST);
+    enum mt_overlap_form form = (enum mt_overlap_form)DRAW(MT_OVERLAP_NFORMS);
+    begin(s, form, n, 1, 1);
+    s->problem.m = 0;
+    int64_t shares = 0;
+    for (int r = 0; r < n; r++) {
+        s->problem.m += s->rows[r] = DRAW(60);
+        shares += s->shares[r] = DRAW(40);
+        s->rates[r].workers = 1 + (int)DRAW(5);
+        s->rates[r].streams = 1 + (int)DRAW(3);
+        s->rates[r].flops = 1e6 * (double)(1 + DRAW(4));
+        s->rates[r].memory_Bps = 1e6 * (double)(1 + DRAW(9));
+        s->rates[r].egress_Bps = 1e5 * (double)(1 + DRAW(50));
+        s->rates[r].ingress_Bps = 1e5 * (double)(1 + DRAW(50));
+    }
+    *(form == MT_OVERLAP_GATHER ? &s->problem.cols : &s->problem.k) = shares;
+    for (int i = 0; i < n * n; i++) {
+        s->bandwidth_Bps[i] = 1e5 * (double)(1 + DRAW(50));
+        s->latency_s[i] = 1e-5 * (double)DRAW(10);
+    }
+    s->problem.chunk = 1 + DRAW(20);
+    s->problem.mix = (int)DRAW(3);
+#undef DRAW
+}
+
+/* Whatever the setting: no rank sends or receives faster than it can, none computes faster; and it takes no longer than
+ * all work of all ranks one after the other. */
+static void test_bounds(void) {
+    for (int trial = 0; trial < 300; trial++) {
+        struct setting s;
+        struct mt_overlap_schedule schedule;
+        random_setting(&s, trial);
+        struct mt_overlap_prediction now = predict(&s);
+        double least_s = now.compute_s, most_s = 0, received[MOST] = {0};
+        for (int r = 0; r < s.problem.n; r++) {
+            double sent = 0;
+            mt_overlap_schedule(&s.problem, r, &schedule);
+            for (int j = 0; j < schedule.nputs; j++) {
+                const struct mt_overlap_put *put = &schedule.puts[j];
+                double bytes = (double)(put->rows * put->cols * 4);
+                int pair = r * s.problem.n + put->peer;
+                if (put->peer == r) continue;
+                sent += bytes;
+                received[put->peer] += bytes;
+                most_s += s.latency_s[pair] + bytes / fmin(s.bandwidth_Bps[pair],
+                                                           fmin(s.rates[r].egress_Bps, s.rates[put->peer].ingress_Bps));
+            }
+            least_s = fmax(least_s, sent / s.rates[r].egress_Bps);
+            most_s += now.compute_s * s.rates[r].workers;
+            mt_overlap_schedule_release(&schedule);
+        }
+        for (int r = 0; r < s.problem.n; r++) least_s = fmax(least_s, received[r] / s.rates[r].ingress_Bps);
+        CHECK(now.s >= least_s * (1 - 1e-9) && now.s <= most_s * (1 + 1e-9), "trial %d: %g not in %g to %g", trial,
+              now.s, least_s, most_s);
+    }
+}
+
+/* The choice is the best of what it tries, and sequential where that is faster. */
+static void test_best(void) {
+    for (int trial = 0; trial < 40; trial++) {
+        struct setting s;
+        struct mt_overlap_prediction best, first;
+        struct mt_err err = MT_ERR_INIT;
+        bool faster;
+        random_setting(&s, trial);
+        if (!s.problem.m) continue;
+        first = predict(&s);
+        s.problem.mix = 0;
+        CHECK_OK(mt_overlap_best(&s.problem, s.rates, &s.links, 1e9, &faster, &best, &err), err);
+        CHECK(faster, "than 1e9 s");
+        CHECK_NEAR(predict(&s).s, best.s, 0);
+        if (s.problem.form != MT_OVERLAP_GATHER) CHECK(best.s <= first.s * (1 + 1e-12), "mixes 0 to 2 were tried");
+        struct mt_overlap before = s.problem;
+        CHECK_OK(mt_overlap_best(&s.problem, s.rates, &s.links, best.s, &faster, &best, &err), err);
+        CHECK(!faster && s.problem.chunk == before.chunk && s.problem.mix == before.mix, "sequential is as fast");
+    }
+}
+
+int main(void) {
+    test_by_hand();
+    test_bounds();
+    test_best();
+    return 0;
+}
