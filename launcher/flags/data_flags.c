@@ -2,6 +2,8 @@
 #include "launcher/flags/data_flags.h"
 
 #include <errno.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "launcher/flags/flags.h"
 
@@ -15,7 +17,8 @@ enum { KEY_DATA = 'd', KEY_VAL = 0x3000, KEY_VAL_FRACTION, KEY_FIELD, KEY_TOKENI
      "mixed by their weights [as much of each as it holds]", 1},                           \
     {"data-field", KEY_FIELD, "NAME", 0, "the member of JSONL's objects that is the text [text]", 1},      \
     {"tokenizer", KEY_TOKENIZER, "PATH", 0,                                                                            \
-     "a tokenizer.json, or a folder with one, for text [each byte is a token]", 1},                                    \
+     "a tokenizer.json, or a folder with one, for text; none: each byte is a token [train: that in the folder of --init " \
+     "or --resume; else none]", 1},                                    \
     {"data-end", KEY_END, "TOKEN", 0,                                                                                  \
      "what a document (a line of JSONL, a file of several) ends with, or none [the tokenizer's end of text]", 1}
 /* clang-format on */
@@ -71,6 +74,16 @@ const struct argp *mt_data_argp(void) {
 const struct argp *mt_data_val_argp(void) {
     static const struct argp argp = {.options = val_table, .parser = parse};
     return &argp;
+}
+
+void mt_data_flags_find_tokenizer(struct mt_data_flags *f, const char *const *folders, int n) {
+    const char **path = &f->files.reading.tokenizer;
+    for (int i = 0; i < n && !*path; i++) {
+        if (!folders[i]) continue;
+        const char *there = mt_arena_printf(&f->arena, "%s/tokenizer.json", folders[i]);
+        if (!access(there, F_OK)) *path = there;
+    }
+    if (*path && !strcmp(*path, "none")) *path = NULL;
 }
 
 enum mt_status mt_data_flags_check(const struct mt_data_flags *f, struct mt_err *err) {

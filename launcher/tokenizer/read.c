@@ -96,8 +96,10 @@ static void set_texts(struct mt_tokenizer *t) {
         if (e->text) t->texts[e->value].text = e->text;
     }
     for (int k = 0; k < 2; k++)
-        for (int i = 0; i < t->added[k].n; i++)
-            if (t->added[k].tokens[i].special) t->texts[t->added[k].tokens[i].id].special = true;
+        for (int i = 0; i < t->added[k].n; i++) { /* `tokenizers` prints what it looks for: the normalized text */
+            const struct mt_added_token *token = &t->added[k].tokens[i];
+            t->texts[token->id] = (struct mt_token_text){token->text, token->special};
+        }
 }
 
 enum mt_status mt_tokenizer_read(struct mt_json root, struct mt_tokenizer *t, struct mt_err *err) {

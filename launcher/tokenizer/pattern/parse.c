@@ -53,14 +53,24 @@ static void add_range(struct parser *p, struct pattern_set *set, uint32_t first,
     set->ranges[set->nranges++] = (struct pattern_range){first, last};
 }
 
+/* Of a category whose members may have another case. */
+static bool is_cased(uint32_t code) {
+    static const uint32_t categories = 1u << MT_UNICODE_LU | 1u << MT_UNICODE_LL | 1u << MT_UNICODE_LT |
+                                       1u << MT_UNICODE_LM | 1u << MT_UNICODE_MN | 1u << MT_UNICODE_NL |
+                                       1u << MT_UNICODE_SO;
+    return categories >> (mt_unicode_table()[code] & MT_UNICODE_CATEGORY) & 1;
+}
+
 /* In (?i:...) also what differs in case only. */
 static enum mt_status add_characters(struct parser *p, struct pattern_set *set, uint32_t first, uint32_t last) {
     add_range(p, set, first, last);
     if (!p->any_case) return MT_OK;
     if (last - first > 128) return refuse(p, "a long range without regard to case");
-    for (uint32_t c = first; c <= last; c++)
-        for (uint32_t other = 0, fold = mt_unicode_fold(c); other < MT_UNICODE_CODES; other++)
-            if (mt_unicode_fold(other) == fold) add_range(p, set, other, other);
+    for (uint32_t c = first; c <= last; c++) {
+        uint32_t fold = mt_unicode_fold(c);
+        for (uint32_t other = 0; other < MT_UNICODE_CODES && is_cased(c); other++)
+            if (is_cased(other) && mt_unicode_fold(other) == fold) add_range(p, set, other, other);
+    }
     return MT_OK;
 }
 
@@ -255,9 +265,10 @@ static bool parse_count(struct parser *p, int *count) {
     return *count <= MOST_REPEATS;
 }
 
-/* {n}, {n,} or {n,m}, after the brace. */
+/* {n}, {n,}, {,m} or {n,m}, after the brace. */
 static enum mt_status parse_counts(struct parser *p, int *least, int *most) {
-    if (!parse_count(p, least)) return refuse(p, "a repetition in such a form");
+    *least = 0;
+    if (*p->at != ',' && !parse_count(p, least)) return refuse(p, "a repetition in such a form");
     *most = *least;
     if (take(p, ",")) {
         *most = -1;

@@ -6,8 +6,8 @@
  *     mt_pattern_free(pattern);
  *
  * Of the syntax: alternatives, (...), (?:...), (?i:...), (?=...), (?!...), [...] with ranges and ^, . \s \S \d \D
- * \p{..} \P{..} of general categories, escapes of characters, ? * + {n} {n,} {n,m}, lazy and possessive. The rest is
- * refused by name, and so is a pattern that matches the empty text. Alternatives are tried in order and repetitions
+ * \p{..} \P{..} of general categories, escapes of characters, ? * + {n} {n,} {,m} {n,m}, lazy and possessive. The rest
+ * is refused by name, and so is a pattern that matches the empty text. Alternatives are tried in order and repetitions
  * back up, as in every backtracking matcher: the first match counts, not the longest. */
 #ifndef MT_LAUNCHER_TOKENIZER_PATTERN_PATTERN_H
 #define MT_LAUNCHER_TOKENIZER_PATTERN_PATTERN_H
