@@ -52,7 +52,8 @@ static int64_t of_embedding_grad(const struct mt_call *call) {
 static int64_t of_norm_grad(const struct mt_call *call) {
     const struct mt_tensor *x = &call->in[1];
     int64_t width = x->extent[x->naxes - 1], rows = width ? mt_tensor_count(x) / width : 0;
-    int64_t blocks = MOST_MULTIPROCESSORS * ROW_BLOCKS, sums = call->nout - (call->kind == MT_OP_layer_norm_grad);
+    bool whole = call->kind == MT_OP_layer_norm_grad || call->kind == MT_OP_rms_norm_grad; /* has dinp too */
+    int64_t blocks = MOST_MULTIPROCESSORS * ROW_BLOCKS, sums = call->nout - whole;
     return (rows < blocks ? rows : blocks) * sums * width * (int64_t)sizeof(float);
 }
 
@@ -63,7 +64,7 @@ static int64_t whole(int64_t n, int64_t unit) {
 /* What cuDNN needs where it can run the call, if that is not too much. `between`: intermediate results of backward. */
 static int64_t of_cudnn(const struct mt_call *call, const struct mt_attention *a, int64_t between) {
     int64_t bytes = CUDNN_BYTES + ALIGN + between;
-    if (!a->packed || !mt_type_is_half(a->q->type) || a->d % 8 || a->s <= 1 || call->attr->p > 0) return 0;
+    if (!a->packed || a->window || !mt_type_is_half(a->q->type) || a->d % 8 || a->s <= 1 || call->attr->p > 0) return 0;
     return bytes <= MT_CUDA_MOST_CUDNN_BYTES ? bytes : 0;
 }
 
@@ -92,6 +93,8 @@ int64_t mt_cuda_scratch_bytes(const struct mt_call *call) {
                                                                         [MT_OP_embedding_grad] = of_embedding_grad,
                                                                         [MT_OP_norm_param_grad] = of_norm_grad,
                                                                         [MT_OP_layer_norm_grad] = of_norm_grad,
+                                                                        [MT_OP_rms_param_grad] = of_norm_grad,
+                                                                        [MT_OP_rms_norm_grad] = of_norm_grad,
                                                                         [MT_OP_attention] = of_attention,
                                                                         [MT_OP_attention_grad] = of_attention_grad,
                                                                         [MT_OP_attention_packed] = of_attention,

@@ -47,7 +47,7 @@ struct mt_attr {
     bool causal;    /* attention* */
     int64_t window; /* attention*, if causal: a query sees so many keys at most, its own the last; 0: all up to it */
     bool any_order; /* attention*_grad: sums may be in any order, so that bits may differ between runs */
-    double eps;     /* norm_*, rms_*: added to the mean square; adamw: to the root */
+    double eps;     /* *norm*, *rms*: added to the mean square; adamw: to the root */
 
     /* rotary: see mt_rotary_frequency; `inverse` turns back */
     double rope_base, rope_factor, rope_low, rope_high;
@@ -62,8 +62,8 @@ struct mt_attr {
     int64_t interval; /* loss_scale: steps without overflow after which it grows */
 
     /* Set by lowering only. */
-    /* matmul, fused_matmul with sum, embedding_grad, sum, norm_param_grad, layer_norm_grad (all but dx): add to the
-     * outputs' old content */
+    /* matmul, fused_matmul with sum, embedding_grad, sum, norm_param_grad, rms_param_grad, layer_norm_grad and
+     * rms_norm_grad (all but dx): add to the outputs' old content */
     bool accumulate;
     /* fused_matmul: MT_OP_add, gelu, relu, gelu_grad, relu_grad or sum; layer_norm_grad: sum, or zero */
     enum mt_op_kind epilogue;

@@ -168,6 +168,14 @@ enum mt_status mt_weights_open(const char *path, struct mt_safetensors **file, s
     return st;
 }
 
+const struct mt_saved *mt_weights_find(const struct mt_safetensors *file, const char *name) {
+    char prefixed[512];
+    const struct mt_saved *tensor = mt_safetensors_find(file, name);
+    if (tensor) return tensor;
+    snprintf(prefixed, sizeof prefixed, "transformer.%s", name);
+    return mt_safetensors_find(file, prefixed);
+}
+
 enum mt_status mt_weights_index_write(const char *folder, const char *shard, const struct mt_saved *tensors,
                                       int ntensors, struct mt_err *err) {
     struct mt_json_out out;

@@ -18,6 +18,9 @@
  * missing, and what disagrees. The caller closes it. */
 enum mt_status mt_weights_open(const char *path, struct mt_safetensors **file, struct mt_err *err);
 
+/* A tensor by its name in the model, with or without the prefix "transformer." before it in the file; or null. */
+const struct mt_saved *mt_weights_find(const struct mt_safetensors *file, const char *name);
+
 /* The index: tensors in the file's order, each with the number of its shard. */
 struct mt_weights_index {
     int ntensors, nshards;

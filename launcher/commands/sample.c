@@ -161,7 +161,7 @@ int mt_command_sample(int argc, char **argv) {
         .parser = parse,
         .args_doc = "CHECKPOINT",
         .doc = "Generate text with a trained model. CHECKPOINT is a file, or a run's folder, of which the newest "
-               "undamaged checkpoint is used."};
+               "undamaged checkpoint is used, or a Hugging Face folder."};
     struct mt_err err = MT_ERR_INIT;
     struct sample_flags flags = {.err = &err, .tokens = 200, .temperature = 0.8, .seed = 1};
     struct mt_sampler *sampler = NULL;

@@ -3,9 +3,9 @@
  *     fixed + something that grows in proportion to flops and bytes at least,
  *
  * and of a box with the part p of the work every operand has the part p or more. Measured curves bend, so of them the
- * best is taken that any point shows: of GEMMs the highest efficiency (as curve.c reads it), of other kinds the least
- * time for a unit of work above the least time of all. Between two points a curve is linear, as are rates and work, so
- * that ratios are extreme at points. */
+ * best is taken that any point shows: of GEMMs the highest efficiency, of other kinds the least time for a unit of work
+ * above the least time of all. Between two points a curve is linear, as are rates and work, so that ratios are extreme
+ * at points. */
 #include <math.h>
 #include <string.h>
 
@@ -24,28 +24,40 @@ static bool serves(const struct mt_curve *c, const struct mt_op_shape *shape, en
     return !strcmp(c->op, mt_op_info[shape->kind].name);
 }
 
-/* Seconds for one more row beyond a curve's end. 0: it does not say. */
+/* Whether a curve's end is so short that curve.c takes the slope of the class's rates there. */
+static bool is_short(const struct mt_cluster_class *class, const struct mt_curve *c) {
+    enum { SHORT_OVERHEADS = 4 };
+    return c->time_s[c->npoints - 1] < SHORT_OVERHEADS * class->overhead_s;
+}
+
+/* Seconds for one more row beyond a curve's end. */
 static double last_slope(const struct mt_cluster_class *class, const struct mt_curve *c) {
-    enum { SHORT_OVERHEADS = 4 }; /* of shorter times curve.c takes no slope */
     int last = c->npoints - 1;
-    if (!last || c->time_s[last] < SHORT_OVERHEADS * class->overhead_s) return 0;
-    double s = c->time_s[last] - c->time_s[last - 1];
-    return fmax(s, 0) / (double)(c->rows[last] - c->rows[last - 1]);
+    double before_s = last ? c->time_s[last - 1] : fmin(class->overhead_s, c->time_s[0]);
+    return fmax(c->time_s[last] - before_s, 0) / (double)(c->rows[last] - (last ? c->rows[last - 1] : 0));
 }
 
 /* ---- GEMMs ---- */
 
-static double ideal_s(const struct mt_cluster_class *class, const struct mt_curve *c, double rows) {
-    return mt_class_gemm_ideal_s(class, c->type, c->variant, rows, c->dim);
+/* Without bytes: at no rows a curve is taken to begin at the overhead, whatever the weights' bytes. */
+static double flops_s(const struct mt_cluster_class *class, enum mt_type type, double rows, const int64_t dim[2]) {
+    double work = rows * (double)dim[0] * (double)dim[1];
+    return class->flops[type] > 0 && class->memory_Bps > 0 ? class->overhead_s + 2 * work / class->flops[type] : work;
 }
 
-/* The highest efficiency that the curve shows for up to so many rows. */
+/* The highest efficiency that the curve shows: of shapes with its own dims, for up to so many rows, by flops; of those
+ * that are near, for the rows that it has, as curve.c takes it. */
 static double efficiency(const struct mt_cluster_class *class, const struct mt_curve *c, double rows) {
-    double best = ideal_s(class, c, 0) / fmax(fmin(class->overhead_s, c->time_s[0]), 1e-12);
-    for (int i = 0; i < c->npoints; i++)
-        best = fmax(best, ideal_s(class, c, (double)c->rows[i]) / fmax(c->time_s[i], 1e-12));
+    double best = flops_s(class, c->type, 0, c->dim) / fmax(fmin(class->overhead_s, c->time_s[0]), 1e-12);
+    for (int i = 0; i < c->npoints; i++) {
+        double s = mt_class_gemm_ideal_s(class, c->type, c->variant, (double)c->rows[i], c->dim);
+        best = fmax(best, s / fmax(c->time_s[i], 1e-12));
+    }
     if (rows <= (double)c->rows[c->npoints - 1]) return best;
-    return fmax(best, (ideal_s(class, c, 1) - ideal_s(class, c, 0)) / last_slope(class, c));
+    double row_s = flops_s(class, c->type, 1, c->dim) - flops_s(class, c->type, 0, c->dim);
+    bool rates = class->flops[c->type] > 0 && class->memory_Bps > 0;
+    if (is_short(class, c)) return rates ? fmax(best, 1) : INFINITY;
+    return fmax(best, row_s / last_slope(class, c));
 }
 
 static struct mt_op_least by_efficiency(const struct mt_cluster_class *class, const struct mt_op_shape *shape) {
@@ -54,9 +66,7 @@ static struct mt_op_least by_efficiency(const struct mt_cluster_class *class, co
         if (serves(&class->curves[i], shape, shape->type))
             best = fmax(best, efficiency(class, &class->curves[i], rows));
     if (!(best > 0) || isinf(best)) return nothing;
-    bool rates = class->flops[shape->type] > 0 && class->memory_Bps > 0;
-    double any_s = rates ? class->overhead_s : 0;
-    double all_s = mt_class_gemm_ideal_s(class, shape->type, shape->variant, rows, shape->dim);
+    double any_s = flops_s(class, shape->type, 0, shape->dim), all_s = flops_s(class, shape->type, rows, shape->dim);
     return (struct mt_op_least){fmin(any_s / best, class->overhead_s), (all_s - any_s) / best};
 }
 
@@ -84,8 +94,9 @@ static struct mt_op_least by_work(const struct mt_cluster_class *class, const st
             unit_s = fmin(unit_s, (c->time_s[k] - any_s) / work_at(c, shape, c->rows[k]));
         int64_t last = c->rows[c->npoints - 1];
         bool beyond = scaled ? shape->rows > last : work > work_at(c, shape, last);
-        if (beyond)
-            unit_s = fmin(unit_s, last_slope(class, c) / (work_at(c, shape, last + 1) - work_at(c, shape, last)));
+        if (!beyond) continue;
+        double row_s = is_short(class, c) ? 0 : last_slope(class, c); /* 0: by rates, of shapes that are not known */
+        unit_s = fmin(unit_s, row_s / (work_at(c, shape, last + 1) - work_at(c, shape, last)));
     }
     if (shape->kind == MT_OP_embedding_grad) unit_s = 0; /* its work is not in proportion to rows */
     return (struct mt_op_least){any_s, fmax(unit_s, 0) * work};

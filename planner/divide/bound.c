@@ -1,4 +1,5 @@
-/* A lower bound on every program among some ranks.
+/* A lower bound on every program among some ranks. A step is the time between the ends of two, and ranks meet in every
+ * one (the loss, the norm of all gradients), so that no rank's own operators take longer.
  *
  * All ranks run the same operators in the same order, each on the boxes that its rules give it. So rank r takes, for an
  * operator o of which it has the part p[o, r], at least any[o, r] + p[o, r] all[o, r] (mt_cost_least), also for an
@@ -105,8 +106,12 @@ void mt_divide_bound_close(struct mt_divide_bound *bound) {
 
 /* ---- classes of ranks ---- */
 
+enum { MOST_SPEEDS = 64 };
+static const double speed_step = 0.002; /* of many speeds those that differ by less count as the faster one */
+
 struct class {
-    int rank; /* one of them */
+    int device; /* class of devices */
+    double speed;
     double count, any_s, whole_s;
     double *all_s;  /* [nops]: times counts */
     double weight;  /* of a rank */
@@ -119,37 +124,45 @@ struct bounding {
     int n;
 };
 
+static const struct mt_cluster_device *device_of(const struct mt_costs *costs, int rank) {
+    return &costs->cluster->devices[costs->device[rank]];
+}
+
 static struct mt_op_least least_of(const struct bound_op *op, const struct mt_costs *costs, int rank) {
-    const struct mt_cluster_class *class = &costs->cluster->classes[costs->cluster->devices[costs->device[rank]].class];
-    if (op->parts && class->ncurves) return (struct mt_op_least){0, 0};
+    if (op->parts && costs->cluster->classes[device_of(costs, rank)->class].ncurves) return (struct mt_op_least){0, 0};
     struct mt_op_least whole = mt_cost_least(costs, rank, &op->whole), bare = mt_cost_least(costs, rank, &op->bare);
     return (struct mt_op_least){fmin(whole.any_s, bare.any_s), fmin(whole.all_s, bare.all_s)};
 }
 
-static void list_classes(struct bounding *b, const struct mt_costs *costs, struct mt_arena *arena) {
-    const struct mt_cluster_device *devices = costs->cluster->devices;
-    b->classes = mt_new(arena, struct class, costs->nranks);
+static double faster(double speed) {
+    return exp(speed_step * ceil(log(speed) / speed_step - 1e-9));
+}
+
+/* False: there are too many. */
+static bool list_classes(struct bounding *b, const struct mt_costs *costs, bool rounded, struct mt_arena *arena) {
+    b->n = 0;
     for (int r = 0; r < costs->nranks; r++) {
-        const struct mt_cluster_device *own = &devices[costs->device[r]];
+        const struct mt_cluster_device *own = device_of(costs, r);
+        double speed = rounded ? faster(own->speed) : own->speed;
         int i = 0;
-        for (; i < b->n; i++) {
-            const struct mt_cluster_device *of = &devices[costs->device[b->classes[i].rank]];
-            if (of->class == own->class && of->speed == own->speed) break;
-        }
+        while (i < b->n && (b->classes[i].device != own->class || b->classes[i].speed != speed)) i++;
         struct class *c = &b->classes[i];
         if (i < b->n) {
             c->count++;
             continue;
         }
-        b->n++;
-        *c = (struct class){.rank = r, .count = 1, .all_s = mt_new(arena, double, b->bound->nops + 1)};
+        if (b->n++ == MOST_SPEEDS && !rounded) return false;
+        *c = (struct class){.device = own->class, .speed = speed, .count = 1};
+        c->all_s = mt_new(arena, double, b->bound->nops + 1);
         for (int o = 0; o < b->bound->nops; o++) {
             const struct bound_op *op = &b->bound->ops[o];
             struct mt_op_least least = least_of(op, costs, r);
-            c->any_s += op->count * least.any_s;
-            c->whole_s += c->all_s[o] = op->count * least.all_s;
+            double scale = op->count * own->speed / speed;
+            c->any_s += scale * least.any_s;
+            c->whole_s += c->all_s[o] = scale * least.all_s;
         }
     }
+    return true;
 }
 
 /* ---- the least step ---- */
@@ -194,7 +207,8 @@ double mt_divide_bound_s(const struct mt_divide_bound *bound, const struct mt_co
     static const double exact = 1e-4; /* relative */
     struct bounding b = {.bound = bound};
     struct mt_arena arena = MT_ARENA_INIT;
-    list_classes(&b, costs, &arena);
+    b.classes = mt_new(&arena, struct class, costs->nranks + 1);
+    if (!list_classes(&b, costs, false, &arena)) list_classes(&b, costs, true, &arena);
     double high = INFINITY, low = 0;
     for (int i = 0; i < b.n; i++) high = fmin(high, b.classes[i].any_s + b.classes[i].whole_s);
     while (high - low > exact * high) {

@@ -87,7 +87,8 @@ static void describe_rows(const struct mt_call *call, struct mt_op_shape *shape)
     const struct mt_tensor *x = &call->in[0];
     shape->rows = (int64_t)extents(x, 0, x->naxes - 1);
     shape->dim[0] = x->extent[x->naxes - 1];
-    bool adds = call->kind == MT_OP_layer_norm_grad && call->nin == 6;
+    bool adds = (call->kind == MT_OP_layer_norm_grad && call->nin == 6) ||
+                (call->kind == MT_OP_rms_norm_grad && call->nin == 5);
     bool sums = call->kind == MT_OP_layer_norm_grad && call->attr->epilogue == MT_OP_sum;
     if (adds) add_variant(shape, "+add");
     if (sums) add_variant(shape, "+sum");
@@ -155,6 +156,9 @@ void mt_op_shape(const struct mt_call *call, struct mt_op_shape *shape) {
     case MT_OP_layer_norm:
     case MT_OP_residual_norm:
     case MT_OP_layer_norm_grad:
+    case MT_OP_rms_norm:
+    case MT_OP_residual_rms:
+    case MT_OP_rms_norm_grad:
     case MT_OP_row_max:
     case MT_OP_exp_sum:
     case MT_OP_pick:
@@ -165,7 +169,8 @@ void mt_op_shape(const struct mt_call *call, struct mt_op_shape *shape) {
     }
     if (!call->attr->accumulate) return;
     add_variant(shape, "+acc");
-    int first = call->kind == MT_OP_layer_norm_grad; /* dx is not accumulated */
+    /* dx is not accumulated */
+    int first = call->kind == MT_OP_layer_norm_grad || call->kind == MT_OP_rms_norm_grad;
     for (int o = first; o < call->nout; o++) shape->bytes += operand_bytes(&call->out[o]);
 }
 

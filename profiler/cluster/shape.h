@@ -15,7 +15,7 @@
  *                             "+f32" (another output type)
  *   attention(_grad), packed  "" "causal", then "+drop",     batch x heads, in   keys, headsize
  *   or not: one kind          "+any" (order)                 whole sequences
- *   norms, row_max, exp_sum,  "", "+add" (layer_norm_grad    rows                width, 1
+ *   norms, row_max, exp_sum,  "", "+add" (a norm's gradient   rows                width, 1
  *   pick, cross_entropy,      with a residual), "+sum" (of
  *   cross_entropy_grad,       its dx)
  *   nll_grad

@@ -35,6 +35,8 @@ static bool adds_elements(const struct mt_op *o) {
     if (o->nout != 1 || !together) return false;
     for (int i = 0; i < o->nin; i++)
         if (memcmp(o->in_index[i], o->out_index[0], sizeof o->in_index[i])) return false;
+    for (int i = 0; i < o->nindices; i++) /* rotary: an element of its output reads two */
+        if (mt_op_index_role(o, i) == MT_INDEX_WHOLE) return false;
     return true;
 }
 

@@ -69,7 +69,14 @@ static int layout_of_accumulator(struct mt_builder *b, int gvalue, int fresh) {
     return mt_builder_is_partial(b, fresh) ? mt_layout_within_nodes(&b->program->layouts, &b->mesh, fresh, layout) : -1;
 }
 
-static void add_to_accumulator(struct mt_builder *b, int g, int fresh, enum mt_block_kind block) {
+/* A LINEAR rule adds up what is held as parts, which may be other values of LAST than of BODY. */
+static enum mt_status refuse_layouts(const struct mt_builder *b, int g) {
+    mt_fail(b->err, MT_EINPUT, "%s: by its rule it is a sum of parts in some micro-batches, and whole in the last",
+            b->graph->values[g].name);
+    return mt_err_hint(b->err, "divide the operator that makes it, or replicate it");
+}
+
+static enum mt_status add_to_accumulator(struct mt_builder *b, int g, int fresh, enum mt_block_kind block) {
     int layout = b->program->values[fresh].layout;
     if (block == MT_BODY) {
         int zero = mt_builder_add(b, g, layout, MT_PROLOGUE, MT_UNIFORM);
@@ -79,6 +86,7 @@ static void add_to_accumulator(struct mt_builder *b, int g, int fresh, enum mt_b
         b->accumulator[g] = zero;
     }
     int in[2] = {b->accumulator[g], fresh};
+    if (b->program->values[in[0]].layout != layout) return refuse_layouts(b, g);
     enum mt_uniform uniform = b->uniform[in[0]] < b->uniform[fresh] ? b->uniform[in[0]] : b->uniform[fresh];
     int sum = mt_builder_add(b, g, layout, block, uniform);
     b->program->values[sum].covers = block == MT_BODY ? MT_COVERS_BODY : MT_COVERS_ALL;
@@ -86,13 +94,14 @@ static void add_to_accumulator(struct mt_builder *b, int g, int fresh, enum mt_b
     mt_program_add(b->program, block, &instr);
     b->accumulator[g] = sum;
     if (block == MT_LAST) mt_builder_hold(b, g, sum);
+    return MT_OK;
 }
 
 /* In its layout, which takes no message. */
 static enum mt_status finish(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
     int fresh;
     enum mt_status st = mt_builder_convert(b, gvalue, layout, block, &fresh);
-    if (!st) add_to_accumulator(b, gvalue, fresh, block);
+    if (!st) st = add_to_accumulator(b, gvalue, fresh, block);
     enum mt_covers sums = b->sums;
     b->sums = MT_COVERS_ALL;
     if (!st && block == MT_LAST) st = mt_builder_send_gradient(b, gvalue);
@@ -111,7 +120,7 @@ enum mt_status mt_builder_accumulate(struct mt_builder *b, int op, enum mt_block
         int fresh = b->held[g][b->nheld[g] - 1];
         int layout = layout_of_accumulator(b, g, b->program->values[fresh].layout);
         if (layout < 0) {
-            add_to_accumulator(b, g, fresh, block);
+            st = add_to_accumulator(b, g, fresh, block);
         } else if (mt_builder_is_near(b, g, layout, block)) {
             st = finish(b, g, layout, block);
         } else {

@@ -95,8 +95,8 @@ static bool may_replace_state(const struct mt_lowering *l, int instr, int output
 
 /* An addition is symmetric: the operand whose last use this is comes first, so that it can be overwritten. */
 static void prefer_ending(struct mt_lowering *l, int instr, struct mt_linstr *c) {
-    bool symmetric =
-        c->kind == MT_OP_residual_norm || (c->kind == MT_OP_add && c->attr.axes == (1u << c->tensor[0].naxes) - 1);
+    bool symmetric = c->kind == MT_OP_residual_norm || c->kind == MT_OP_residual_rms ||
+                     (c->kind == MT_OP_add && c->attr.axes == (1u << c->tensor[0].naxes) - 1);
     if (!symmetric || may_take(l, instr, c->in[0], c) || !may_take(l, instr, c->in[1], c)) return;
     int in = c->in[0];
     struct mt_tensor tensor = c->tensor[0];

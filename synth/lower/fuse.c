@@ -5,6 +5,7 @@
  * see the fused operators of earlier rows. The length of the file is the number of patterns. */
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "synth/lower/internal.h"
 
@@ -143,16 +144,29 @@ static bool fuse_layer_norm(struct fusing *f, struct mt_linstr *apply) {
             .kind = MT_OP_layer_norm, .attr = apply->attr, .nin = apply->nin - 2, .nout = 3, .in = in, .out = out});
 }
 
-/* add of two equal shapes, layer norm. */
+/* rms_sq, rms_apply. */
+static bool fuse_rms_norm(struct fusing *f, struct mt_linstr *apply) {
+    struct mt_linstr *square = made_by(f, apply->in[1], MT_OP_rms_sq, 0);
+    if (!square || square->in[0] != apply->in[0]) return false;
+    int in[2] = {apply->in[0], apply->in[2]}, out[2] = {apply->out[0], square->out[0]};
+    return merge(
+        f, (struct mt_linstr *[]){square, apply}, 2,
+        (struct mt_linstr){.kind = MT_OP_rms_norm, .attr = apply->attr, .nin = 2, .nout = 2, .in = in, .out = out});
+}
+
+/* add of two equal shapes, layer norm or root-mean-square norm. */
 static bool fuse_residual_norm(struct fusing *f, struct mt_linstr *norm) {
     struct mt_linstr *add = made_by(f, norm->in[0], MT_OP_add, 0);
     if (!add || !adds_whole(add) || f->l->adds_to[add->out[0]] >= 0) return false;
     int in[4] = {add->in[0], add->in[1], norm->in[1], norm->nin > 2 ? norm->in[2] : -1};
-    int out[4] = {add->out[0], norm->out[0], norm->out[1], norm->out[2]};
-    return merge(
-        f, (struct mt_linstr *[]){add, norm}, 2,
-        (struct mt_linstr){
-            .kind = MT_OP_residual_norm, .attr = norm->attr, .nin = norm->nin + 1, .nout = 4, .in = in, .out = out});
+    int out[4] = {add->out[0], norm->out[0], norm->out[1], norm->nout > 2 ? norm->out[2] : -1};
+    return merge(f, (struct mt_linstr *[]){add, norm}, 2,
+                 (struct mt_linstr){.kind = norm->kind == MT_OP_rms_norm ? MT_OP_residual_rms : MT_OP_residual_norm,
+                                    .attr = norm->attr,
+                                    .nin = norm->nin + 1,
+                                    .nout = norm->nout + 1,
+                                    .in = in,
+                                    .out = out});
 }
 
 /* matmul, add of a bias over its n axes. */
@@ -224,18 +238,37 @@ static bool fuse_norm_grad(struct fusing *f, struct mt_linstr *grad) {
             .kind = MT_OP_layer_norm_grad, .attr = grad->attr, .nin = 5, .nout = 3, .in = grad->in, .out = out});
 }
 
+/* rms_dot, rms_grad, rms_param_grad of one dy and x. */
+static bool fuse_rms_grad(struct fusing *f, struct mt_linstr *grad) {
+    struct mt_linstr *dot = made_by(f, grad->in[4], MT_OP_rms_dot, 0);
+    struct mt_linstr *params = used_by(f, grad->in[0], MT_OP_rms_param_grad, 0);
+    if (!dot || !params || params->attr.accumulate) return false;
+    for (int i = 0; i < 4; i++)
+        if (dot->in[i] != grad->in[i] || (i < 3 && params->in[i] != grad->in[i])) return false;
+    int out[2] = {grad->out[0], params->out[0]};
+    return merge(f, (struct mt_linstr *[]){dot, grad, params}, 3,
+                 (struct mt_linstr){
+                     .kind = MT_OP_rms_norm_grad, .attr = grad->attr, .nin = 4, .nout = 2, .in = grad->in, .out = out});
+}
+
 /* The sum of a norm's gradient and that of the residual connection around it. */
 static bool fuse_norm_grad_add(struct fusing *f, struct mt_linstr *add) {
     if (!adds_whole(add) || f->l->adds_to[add->out[0]] >= 0) return false;
     for (int i = 0; i < 2; i++) {
         struct mt_linstr *grad = made_by(f, add->in[i], MT_OP_layer_norm_grad, 0);
-        if (!grad || grad->nin != 5 || add->in[0] == add->in[1]) continue;
-        int in[6], out[3] = {add->out[0], grad->out[1], grad->out[2]};
-        for (int k = 0; k < 5; k++) in[k] = grad->in[k];
-        in[5] = add->in[1 - i];
+        if (!grad) grad = made_by(f, add->in[i], MT_OP_rms_norm_grad, 0);
+        if (!grad || grad->nin != mt_op_info[grad->kind].min_in || add->in[0] == add->in[1]) continue;
+        int in[MT_MAX_IN], out[MT_MAX_OUT];
+        memcpy(in, grad->in, (size_t)grad->nin * sizeof *in);
+        memcpy(out, grad->out, (size_t)grad->nout * sizeof *out);
+        in[grad->nin] = add->in[1 - i], out[0] = add->out[0];
         if (merge(f, (struct mt_linstr *[]){grad, add}, 2,
-                  (struct mt_linstr){
-                      .kind = MT_OP_layer_norm_grad, .attr = grad->attr, .nin = 6, .nout = 3, .in = in, .out = out}))
+                  (struct mt_linstr){.kind = grad->kind,
+                                     .attr = grad->attr,
+                                     .nin = grad->nin + 1,
+                                     .nout = grad->nout,
+                                     .in = in,
+                                     .out = out}))
             return true;
     }
     return false;
@@ -323,9 +356,10 @@ static bool fuse_accumulate_norm(struct fusing *f, struct mt_linstr *grad) {
     if (grad->attr.accumulate) return false;
     struct mt_linstr *members[1 + MT_MAX_OUT] = {grad};
     int out[MT_MAX_OUT], n = 1;
+    bool whole = grad->kind == MT_OP_layer_norm_grad || grad->kind == MT_OP_rms_norm_grad;
     for (int o = 0; o < grad->nout; o++) {
         out[o] = grad->out[o];
-        if (grad->kind == MT_OP_layer_norm_grad && o == 0) continue; /* dx */
+        if (whole && o == 0) continue; /* dx */
         struct mt_linstr *add = used_by(f, grad->out[o], MT_OP_add, 1);
         if (!add || f->l->adds_to[add->out[0]] != add->in[0]) return false;
         out[o] = add->out[0];
@@ -373,13 +407,16 @@ static const struct {
     bool (*fuse)(struct fusing *f, struct mt_linstr *anchor);
 } patterns[] = {
     {MT_OP_norm_apply, fuse_layer_norm},
+    {MT_OP_rms_apply, fuse_rms_norm},
     {MT_OP_layer_norm, fuse_residual_norm},
+    {MT_OP_rms_norm, fuse_residual_norm},
     {MT_OP_add, fuse_bias},
     {MT_OP_gelu, fuse_activation},
     {MT_OP_relu, fuse_activation},
     {MT_OP_gelu_grad, fuse_activation_grad},
     {MT_OP_relu_grad, fuse_activation_grad},
     {MT_OP_norm_grad, fuse_norm_grad},
+    {MT_OP_rms_grad, fuse_rms_grad},
     {MT_OP_add, fuse_norm_grad_add},
     {MT_OP_sum, fuse_norm_grad_sum},
     {MT_OP_nll, fuse_cross_entropy},
@@ -388,6 +425,8 @@ static const struct {
     {MT_OP_add, fuse_accumulate},
     {MT_OP_norm_param_grad, fuse_accumulate_norm},
     {MT_OP_layer_norm_grad, fuse_accumulate_norm},
+    {MT_OP_rms_param_grad, fuse_accumulate_norm},
+    {MT_OP_rms_norm_grad, fuse_accumulate_norm},
     {MT_OP_sum, fuse_bias_grad},
     {MT_OP_add, fuse_tied},
 };

@@ -1,12 +1,13 @@
-/* How fast products run on the GPU: the library's first algorithm against the measured one.
+/* How fast products run on the GPU: the library's first algorithm against the measured one; or, with `own`, the
+ * library's measured one against our kernel's (MOTLEY_GEMM).
  *
- *     cuda_matmul [f32] [124M] [1558M] [odd] [square]      (bf16, and all shapes when none is named)
+ *     cuda_matmul [f32] [own] [124M] [1558M] [odd] [square] [pairs]      (bf16, and all shapes when none is named)
  *
  * GPT-2 of 124M parameters with 32 sequences of 1024, and of 1558M with 16: each layer's products as a step makes them,
  * forward with bias (and GELU), the gradient of the input (times GELU's slope), and those of weight and bias, in f32;
- * then the head with a vocabulary of 50257; then squares. Both ways run in turns; a time is the least of the turns,
- * over calls queued at once. Choosing is what the first measured call of a shape took: with an empty $MOTLEY_CACHE all
- * are measured anew. */
+ * then the head with a vocabulary of 50257; then squares; then what each of two GPUs multiplies where tensor
+ * parallelism divides a product in half. Both ways run in turns; a time is the least of the turns, over calls queued at
+ * once. Choosing is what the first measured call of a shape took: with an empty $MOTLEY_CACHE all are measured anew. */
 #include "kernels/base/arena.h"
 #include "kernels/device/device.h"
 #include "tests/check.h"
@@ -17,6 +18,7 @@ static const double turn_s = 0.05, deadline_s = 300;
 static struct mt_device *device;
 static struct mt_stream *stream;
 static struct mt_err err = MT_ERR_INIT;
+static bool own; /* the library's against ours */
 static enum mt_type type = MT_BF16;
 static char *noise[MT_NTYPES]; /* CHUNK elements in [-1/2, 1/2) */
 
@@ -33,9 +35,10 @@ static struct mt_tensor tensor(enum mt_type of, int naxes, int64_t first, int64_
     return t;
 }
 
-/* Seconds for `calls` of them. */
-static double run(const struct mt_backend *backend, const struct mt_call *call, int calls, bool tuned) {
-    setenv("MOTLEY_TUNE", tuned ? "on" : "off", 1);
+/* Seconds for `calls` of them; second: the second of what is compared. */
+static double run(const struct mt_backend *backend, const struct mt_call *call, int calls, bool second) {
+    setenv("MOTLEY_TUNE", own || second ? "on" : "off", 1);
+    if (own) setenv("MOTLEY_GEMM", second ? "own" : "library", 1);
     double start = mt_now_s();
     for (int i = 0; i < calls; i++) mt_stream_op(stream, backend, call, NULL);
     CHECK_OK(mt_stream_sync(stream, deadline_s, &err), err);
@@ -179,6 +182,22 @@ static void squares(void) {
     for (int64_t n = 1024; n <= 8192; n *= 2) one(&(struct product){.name = "square", .m = n, .n = n, .k = n});
 }
 
+/* Of M x K by K x N, N divided (weights by columns, then by rows), and the gradient of such a weight. */
+static void pairs(void) {
+    static const int64_t shapes[][3] = {{8192, 1024, 8192},  {8192, 2048, 8192},  {8192, 4096, 8192},
+                                        {8192, 8192, 8192},  {4096, 14336, 4096}, {4096, 12288, 12288},
+                                        {8192, 28672, 8192}, {16, 8192, 8192},    {64, 8192, 8192},
+                                        {128, 8192, 8192},   {256, 8192, 8192}};
+    printf("halves, %s\n", mt_type_name(type));
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        int64_t m = shapes[i][0], n = shapes[i][1] / 2, k = shapes[i][2];
+        one(&(struct product){.name = "columns", .m = m, .n = n, .k = k});
+        one(&(struct product){.name = "rows", .m = m, .n = k, .k = n});
+        one(&(struct product){.name = "columns, turned", .m = m, .n = n, .k = k, .tb = true});
+        if (m > 256) one(&(struct product){.name = "gradient", .m = k, .n = n, .k = m, .ta = true, .weight = true});
+    }
+}
+
 static bool chosen(int argc, char **argv, const char *section, bool any) {
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], section)) return true;
@@ -186,7 +205,9 @@ static bool chosen(int argc, char **argv, const char *section, bool any) {
 }
 
 int main(int argc, char **argv) {
-    bool f32 = chosen(argc, argv, "f32", true), any = argc > 1 + f32;
+    bool f32 = chosen(argc, argv, "f32", true);
+    own = chosen(argc, argv, "own", true);
+    bool any = argc > 1 + f32 + own;
     type = f32 ? MT_F32 : MT_BF16;
     if (mt_device_open("cuda", &device, &err)) {
         mt_err_print(&err);
@@ -200,6 +221,7 @@ int main(int argc, char **argv) {
     if (chosen(argc, argv, "1558M", any)) model("GPT-2 1558M", 16, 1600, 48);
     if (chosen(argc, argv, "odd", any)) odd();
     if (chosen(argc, argv, "square", any)) squares();
+    if (chosen(argc, argv, "pairs", any)) pairs();
     mt_stream_free(stream);
     mt_device_close(device);
     return 0;

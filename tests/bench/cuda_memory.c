@@ -2,9 +2,9 @@
  *
  *     bench_cuda_memory [EMBED]      (768 when it is not given)
  *
- * Shapes of GPT-2 124M with batch 32: 32768 rows. The bytes are the operands', each once (of tables the rows that are
- * wanted); the ceiling is a device copy of 1 GiB. Times are the least of several, of a call among calls: the
- * multiprocessors do not begin idle. */
+ * Shapes of GPT-2 124M with batch 32: 32768 rows; of the Llama family's operators, heads have 64 elements. The bytes
+ * are the operands', each once (of tables the rows that are wanted); the ceiling is a device copy of 1 GiB. Times are
+ * the least of several, of a call among calls: the multiprocessors do not begin idle. */
 #include "kernels/device/device.h"
 #include "profiler/cluster/shape.h"
 #include "tests/check.h"
@@ -16,8 +16,8 @@ static struct mt_stream *stream;
 static char *arena;
 static int64_t arena_bytes;
 
-/* A type, then an axis a letter: b batch, s seq, e embed, f 4 embed, q 3 embed, v vocab, w of a wide weight. '=' after
- * an output: in the memory of the input that may be worked on in place. */
+/* A type, then an axis a letter: b batch, s seq, e embed, f 4 embed, q 3 embed, h heads, d of a head, v vocab. '='
+ * after an output: in the memory of the input that may be worked on in place. */
 static const struct row {
     enum mt_op_kind kind;
     const char *in, *out;
@@ -31,6 +31,19 @@ static const struct row {
     {MT_OP_layer_norm_grad, "Tbse Tbse Abs Abs Te", "Tbse= Ae Ae", {.eps = 1e-5}},
     {MT_OP_layer_norm_grad, "Tbse Tbse Abs Abs Te Tbse", "Tbse= Ae Ae", {.eps = 1e-5}},
     {MT_OP_layer_norm_grad, "Tbse Tbse Abs Abs Te Tbse", "Tbse= Ae Ae Ae", {.eps = 1e-5, .epilogue = MT_OP_sum}},
+    {MT_OP_rms_norm, "Tbse Te", "Tbse Abs", {.eps = 1e-5}},
+    {MT_OP_residual_rms, "Tbse Tbse Te", "Tbse= Tbse Abs", {.eps = 1e-5}},
+    {MT_OP_rms_norm_grad, "Tbse Tbse Abs Te", "Tbse= Ae", {.eps = 1e-5}},
+    {MT_OP_rms_norm_grad, "Tbse Tbse Abs Te Tbse", "Tbse= Ae", {.eps = 1e-5}},
+    {MT_OP_rms_sq, "Tbse", "Abs", {.eps = 1e-5}},
+    {MT_OP_rms_apply, "Tbse Abs Te", "Tbse", {.eps = 1e-5}},
+    {MT_OP_rms_dot, "Tbse Tbse Abs Te", "Abs", {.eps = 1e-5}},
+    {MT_OP_rms_grad, "Tbse Tbse Abs Te Abs", "Tbse=", {.eps = 1e-5}},
+    {MT_OP_rms_param_grad, "Tbse Tbse Abs", "Ae", {.eps = 1e-5}},
+    {MT_OP_silu_mul, "Tbsf Tbsf", "Tbsf=", {0}},
+    {MT_OP_silu_mul_grad, "Tbsf Tbsf Tbsf", "Tbsf= Tbsf=", {0}},
+    {MT_OP_rotary, "Tbshd", "Tbshd=", {.rope_base = 10000}},
+    {MT_OP_rotary, "Tbshd", "Tbshd", {.rope_base = 10000, .inverse = true}},
     {MT_OP_gelu, "Tbsf", "Tbsf", {0}},
     {MT_OP_gelu_grad, "Tbsf Tbsf", "Tbsf=", {0}},
     {MT_OP_dropout, "Tbse", "Tbse=", {.p = 0.1, .tag = 5}},
@@ -56,6 +69,8 @@ static int64_t extent_of(char letter, int64_t embed) {
     case 'e': return embed;
     case 'q': return 3 * embed;
     case 'f': return 4 * embed;
+    case 'h': return embed / 64;
+    case 'd': return 64;
     default: return VOCAB;
     }
 }

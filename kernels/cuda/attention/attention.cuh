@@ -4,12 +4,18 @@
  * PACKED (1 where it is not defined): queries, keys and values are one tensor, with as many positions and heads each.
  * 0: queries apart from keys and values. There may be fewer queries than keys, from some position on, and several query
  * heads for each head of keys and values: a block of DKDV then works on a head of keys and values, and on all tiles of
- * queries of one of its query heads after another. */
+ * queries of one of its query heads after another.
+ *
+ * WINDOW (0 where it is not defined): a query sees the last g.window keys up to its own, no others; with CAUSAL. Tiles
+ * that no query of a block sees are left out; in others a query may see no key, so that a maximum may be -inf. */
 #ifndef DKDV
 #define DKDV 0
 #endif
 #ifndef PACKED
 #define PACKED 1
+#endif
+#ifndef WINDOW
+#define WINDOW 0
 #endif
 #define LOG2E 1.4426950408889634f
 #define LN2 0.6931471805599453f
@@ -22,6 +28,7 @@ struct shape {
     int s, h;
     u32 threshold;
     float scale, scale2, grow; /* of scores; times log2 e; 1 / (1 - p) */
+    int window;                /* with WINDOW */
 #if !PACKED
     /* Keys; the first query's position in the value; heads of keys, and query heads of each; query heads of each in the
      * value, and the box's first of them. `first` is without the box's first head; s and h are of queries. */
@@ -42,6 +49,28 @@ struct shape {
 #define PARAMETERS(E, q, kv) E *q, E *kv
 #define ARGUMENTS(q, kv) q, kv
 #endif
+
+/* The keys [from, end) that queries [first, first + n) of the box see, and the queries that see keys [first, first + n):
+ * of the box, but not rounded to tiles. The second may be empty. */
+struct range {
+    int from, end;
+};
+__device__ inline range keys_seen(const shape &g, int first, int n) {
+    int from = WINDOW ? max(0, BEFORE(g) + first + 1 - g.window) : 0;
+    return {from, CAUSAL ? min(KEYS(g), BEFORE(g) + first + n) : KEYS(g)};
+}
+__device__ inline range queries_seeing(const shape &g, int first, int n) {
+    int end = WINDOW ? min(g.s, max(0, first + n - 1 + g.window - BEFORE(g))) : g.s;
+    return {CAUSAL ? max(0, first - BEFORE(g)) : 0, end};
+}
+/* Whether a query at `position` of the value sees the key, if there is one. */
+__device__ inline bool is_seen(const shape &g, int position, int key) {
+    return !CAUSAL || (key <= position && !(WINDOW && key + g.window <= position));
+}
+/* What is subtracted from scores whose maximum is `most`. */
+__device__ inline float base_of(float most) {
+    return WINDOW && most == -INF ? 0 : most;
+}
 
 __device__ inline float power_of_2(float x) {
     float y;

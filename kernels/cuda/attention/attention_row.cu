@@ -1,8 +1,8 @@
 /* Attention and its gradient without tensor cores, in f32: for every device and every shape, and the reference for the
  * other implementations. The kernels and their formulas are those of attention_tiles.cu.
  *
- * Definitions: FORWARD, DQ or DKDV; TYPE; D (head size), HEAD (D padded), PACKED (attention.cuh), CAUSAL, DROP, BLOCK
- * (rows of a tile) and VECTOR (elements a load). */
+ * Definitions: FORWARD, DQ or DKDV; TYPE; D (head size), HEAD (D padded), PACKED and WINDOW (attention.cuh), CAUSAL, DROP,
+ * BLOCK (rows of a tile) and VECTOR (elements a load). */
 #include "kernels/cuda/attention/attention.cuh"
 
 typedef TYPE T;
@@ -137,8 +137,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #if DROP
     dropping random = dropping_of(g, clock, at.b, at.h);
 #endif
-    int end = CAUSAL ? min(KEYS(g), BEFORE(g) + at.from + BLOCK) : KEYS(g);
-    for (int from = 0; from < end; from += BLOCK) {
+    const range keys = keys_seen(g, at.from, BLOCK);
+    for (int from = keys.from / BLOCK * BLOCK; from < keys.end; from += BLOCK) {
         replace_tile(passing, of.k, of.kv_stride, from, KEYS(g));
         scores x;
         rows_by_rows(x, own, passing);
@@ -149,14 +149,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 int key = from + ACROSS + SIDE * j;
-                if (key >= KEYS(g) || (CAUSAL && key > BEFORE(g) + query)) x[i][j] = -INF;
+                if (key >= KEYS(g) || !is_seen(g, BEFORE(g) + query, key)) x[i][j] = -INF;
                 now = fmaxf(now, x[i][j]);
             }
             now = row_max(now);
-            float fade = power_of_2((most[i] - now) * g.scale2);
+            float base = base_of(now), fade = power_of_2((most[i] - base) * g.scale2);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                all += x[i][j] = power_of_2((x[i][j] - now) * g.scale2);
+                all += x[i][j] = power_of_2((x[i][j] - base) * g.scale2);
 #if DROP
                 if (random.one(query, from + ACROSS + SIDE * j)) x[i][j] = 0;
 #endif
@@ -178,7 +178,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         int query = at.from + OWN_ROW + i;
         factor[i] = (DROP ? g.grow : 1.0f) / all;
 #if !PACKED
-        if (!KEYS(g)) factor[i] = 0;
+        if (!KEYS(g) || (WINDOW && all == 0)) factor[i] = 0;
 #endif
         if (ACROSS == 0 && query < g.s) lse[at.head * g.s + query] = most[i] * g.scale + logf(all);
     }
@@ -216,8 +216,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #if DROP
     dropping random = dropping_of(g, clock, at.b, at.h);
 #endif
-    int end = CAUSAL ? min(KEYS(g), BEFORE(g) + at.from + BLOCK) : KEYS(g);
-    for (int from = 0; from < end; from += BLOCK) {
+    const range keys = keys_seen(g, at.from, BLOCK);
+    for (int from = keys.from / BLOCK * BLOCK; from < keys.end; from += BLOCK) {
         scores x, dx;
         replace_tile(passing, of.v, of.kv_stride, from, KEYS(g));
         rows_by_rows(dx, own_dout, passing);
@@ -228,7 +228,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 int query = at.from + OWN_ROW + i, key = from + ACROSS + SIDE * j;
-                bool seen = key < KEYS(g) && (!CAUSAL || key <= BEFORE(g) + query);
+                bool seen = key < KEYS(g) && is_seen(g, BEFORE(g) + query, key);
                 float p = seen ? power_of_2(fmaf(x[i][j], g.scale2, -lse2[i])) : 0;
 #if DROP
                 dx[i][j] = random.one(query, key) ? 0 : dx[i][j] * g.grow;
@@ -250,8 +250,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 __device__ inline void add_queries(results &dk, results &dv, const float *own, const float *own_v, float *passing,
                                    float *turned, const heads<i64, const T> &of, const T *dout, const float2 *rows,
                                    const dropping &random, const where &at, const shape &g) {
-    int begin = CAUSAL ? (PACKED ? at.from : max(0, at.from - BEFORE(g)) / BLOCK * BLOCK) : 0;
-    for (int from = begin; from < g.s; from += BLOCK) {
+    const range queries = queries_seeing(g, at.from, BLOCK);
+    for (int from = queries.from / BLOCK * BLOCK; from < queries.end; from += BLOCK) {
         scores x, dx, p;
         replace_tile(passing, of.q, of.q_stride, from, g.s);
         rows_by_rows(x, own, passing);
@@ -264,7 +264,7 @@ __device__ inline void add_queries(results &dk, results &dv, const float *own, c
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 int key = at.from + OWN_ROW + i;
-                bool seen = query < g.s && (!CAUSAL || key <= BEFORE(g) + query);
+                bool seen = query < g.s && is_seen(g, BEFORE(g) + query, key);
                 float all = seen ? power_of_2(fmaf(x[i][j], g.scale2, -number.x)) : 0;
                 p[i][j] = all;
 #if DROP

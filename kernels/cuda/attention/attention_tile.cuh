@@ -112,15 +112,17 @@ __device__ inline void store_rows(const results &y, const float (&factor)[TILES]
     }
 }
 
-/* Scores become -inf where the key does not exist, or, with CAUSAL, comes after its query. The warp's own rows begin at
- * `first`, the other tile's rows at `pass`. */
-__device__ inline void hide(scores &x, int first, int pass, int s) {
-    if (DKDV ? !CAUSAL || pass >= first + TILES * 16 - 1 : pass + PASS <= s && !(CAUSAL && pass + PASS - 1 > first))
+/* Scores become -inf where the key does not exist, or its query does not see it. The warp's own rows begin at `first`,
+ * the other tile's rows at `pass`: positions of the value. */
+__device__ inline void hide(scores &x, int first, int pass, const shape &g) {
+    bool in_window = !WINDOW || (DKDV ? first + g.window >= pass + PASS : pass + g.window >= first + TILES * 16);
+    if (in_window && (DKDV ? !CAUSAL || pass >= first + TILES * 16 - 1
+                           : pass + PASS <= KEYS(g) && !(CAUSAL && pass + PASS - 1 > first)))
         return;
     EACH(m, TILES) EACH(c, COLUMNS) EACH(i, 4) {
                 int own = first + m * 16 + LANE_ROW + (i & 2) * 4, passing = pass + c * 8 + LANE_COLUMN + (i & 1);
                 int key = DKDV ? own : passing, query = DKDV ? passing : own;
-                if ((!DKDV && key >= s) || (CAUSAL && key > query)) x[m][c][i] = -INF;
+                if ((!DKDV && key >= KEYS(g)) || !is_seen(g, query, key)) x[m][c][i] = -INF;
             }
 }
 

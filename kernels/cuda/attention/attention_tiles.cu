@@ -13,8 +13,8 @@
  * would need five, but would have to pass scores between warps and to sum dq in memory, in order.
  *
  * Definitions: FORWARD, DQ or DKDV; HALF (bf16 or f16); WGMMA (1: warpgroups multiply, sm_90a; 0: warps); D (head
- * size), HEAD (D padded), PACKED (attention.cuh), CAUSAL, DROP (0: none; 4: rows of scores are whole Philox blocks; 1:
- * any), BLOCK_M, BLOCK_N (queries and keys of a tile), WARPS, STAGES, BLOCKS (at least, of a multiprocessor) and KEEP
+ * size), HEAD (D padded), PACKED and WINDOW (attention.cuh), CAUSAL, DROP (0: none; 4: rows of scores are whole
+ * Philox blocks; 1: any), BLOCK_M, BLOCK_N (queries and keys of a tile), WARPS, STAGES, BLOCKS (at least, of a multiprocessor) and KEEP
  * (own fragments stay in registers; not with WGMMA). */
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/attention/attention_tile.cuh"
@@ -30,6 +30,19 @@ __device__ inline u32 shared_memory() {
     return (u32)__cvta_generic_to_shared(memory);
 }
 
+/* Whether no query of the positions [first, last] sees a key of [key, last_key]. */
+__device__ inline bool sees_none(const shape &g, int first, int last, int key, int last_key) {
+    return CAUSAL && (key > last || (WINDOW && last_key + g.window <= first));
+}
+
+#if FORWARD || DQ
+/* The tiles of keys that the block's queries see: the first, and how many. */
+__device__ inline void key_tiles(int &begin, int &n, const shape &g, const where &at) {
+    const range keys = keys_seen(g, at.from, OWN);
+    begin = keys.from / PASS, n = max(0, (keys.end + PASS - 1) / PASS - begin);
+}
+#endif
+
 #if FORWARD
 /* Update the maxima and sums of the rows, scale their results down to the new maxima, and turn scores into
  * probabilities times their row's sum. */
@@ -40,7 +53,7 @@ __device__ inline void softmax(scores &x, results &o, float (&most)[TILES][2], f
             EACH(n, COLUMNS) now = fmaxf(now, fmaxf(x[m][n][2 * i], x[m][n][2 * i + 1]));
             now = fmaxf(now, __shfl_xor_sync(~0u, now, 1));
             now = fmaxf(now, __shfl_xor_sync(~0u, now, 2));
-            float fade = power_of_2((old - now) * scale2), less = now * scale2, all = 0;
+            float base = base_of(now), fade = power_of_2((old - base) * scale2), less = base * scale2, all = 0;
             EACH(n, COLUMNS)
 #pragma unroll
                 for (int j = 2 * i; j < 2 * i + 2; j++) all += x[m][n][j] = power_of_2(fmaf(x[m][n][j], scale2, -less));
@@ -55,8 +68,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const heads<int, const HALF> of = heads_of<int>(g, at, ARGUMENTS(q, kv));
     int out_stride = g.h * D;
     u32 q_tile = shared_memory();
-    int n = ((CAUSAL ? min(KEYS(g), BEFORE(g) + at.from + OWN) : KEYS(g)) + PASS - 1) / PASS;
-    const passing ring = {of.k, of.v, of.kv_stride, of.kv_stride, KEYS(g), 0, n, q_tile + TILE_BYTES(OWN), NULL};
+    int begin, n;
+    key_tiles(begin, n, g, at);
+    const passing ring = {of.k, of.v, of.kv_stride, of.kv_stride, KEYS(g), begin, n, q_tile + TILE_BYTES(OWN), NULL};
     copy_tile<OWN>(q_tile, of.q, of.q_stride, at.from, g.s);
     ring.start();
     own_rows own(q_tile);
@@ -72,12 +86,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     own.keep();
     for (int t = 0; t < n; t++) {
         if (t) ring.arrive(t);
-        int key = t * PASS;
-        if (CAUSAL && key > BEFORE(g) + GROUP_LAST(first)) continue;
+        int key = ring.row(t);
+        if (sees_none(g, BEFORE(g) + GROUP_FIRST(first), BEFORE(g) + GROUP_LAST(first), key, key + PASS - 1)) continue;
         scores x;
         rows_by_rows(x, own, ring.tile(t)), mma_commit();
         mma_wait<0>(), mma_barrier(x);
-        hide(x, BEFORE(g) + first, key, KEYS(g));
+        hide(x, BEFORE(g) + first, key, g);
         softmax(x, o, most, sum, g.scale2);
 #if DROP
         EACH(m, TILES) {
@@ -99,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             float all = sum[m][i];
             all += __shfl_xor_sync(~0u, all, 1);
             all += __shfl_xor_sync(~0u, all, 2);
-            factor[m][i] = (DROP ? g.grow : 1.0f) / all;
+            factor[m][i] = WINDOW && all == 0 ? 0 : (DROP ? g.grow : 1.0f) / all;
             int query = first + m * 16 + LANE_ROW + i * 8;
             if (LANE % 4 == 0 && query < g.s) lse[at.head * g.s + query] = most[m][i] * g.scale + logf(all);
         }
@@ -128,6 +142,7 @@ __device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES]
                 }
             }
             log2 = lse[query] * LOG2E;
+            if (WINDOW && log2 == -INF) log2 = 0; /* it sees no key */
         }
         sum = (sum + __shfl_xor_sync(~0u, sum, 1)) * g.scale;
         if (LANE % 2 == 0 && query < g.s) rows[query] = make_float2(log2, sum);
@@ -146,8 +161,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     int out_stride = g.h * D;
     i64 out_base = (i64)at.b * g.s * out_stride + at.h * D;
     u32 q_tile = shared_memory(), dout_tile = q_tile + TILE_BYTES(OWN);
-    int n = ((CAUSAL ? min(KEYS(g), BEFORE(g) + at.from + OWN) : KEYS(g)) + PASS - 1) / PASS;
-    const passing ring = {of.k, of.v, of.kv_stride, of.kv_stride, KEYS(g), 0, n, dout_tile + TILE_BYTES(OWN), NULL};
+    int begin, n;
+    key_tiles(begin, n, g, at);
+    const passing ring = {of.k, of.v, of.kv_stride, of.kv_stride, KEYS(g), begin, n, dout_tile + TILE_BYTES(OWN), NULL};
     copy_tile<OWN>(q_tile, of.q, of.q_stride, at.from, g.s);
     copy_tile<OWN>(dout_tile, dout + out_base, out_stride, at.from, g.s);
     ring.start();
@@ -165,8 +181,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     own_q.keep(), own_dout.keep();
     for (int t = 0; t < n; t++) {
         if (t) ring.arrive(t);
-        int key = t * PASS;
-        if (CAUSAL && key > BEFORE(g) + GROUP_LAST(first)) continue;
+        int key = ring.row(t);
+        if (sees_none(g, BEFORE(g) + GROUP_FIRST(first), BEFORE(g) + GROUP_LAST(first), key, key + PASS - 1)) continue;
         scores x, dx;
         rows_by_rows(x, own_q, ring.tile(t)), mma_commit();
         rows_by_rows(dx, own_dout, ring.tile(t) + TILE_BYTES(PASS)), mma_commit();
@@ -175,7 +191,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         EACH(m, TILES) drop_bits(bits[m], random, first + m * 16, key);
 #endif
         mma_wait<1>(), mma_barrier(x);
-        hide(x, BEFORE(g) + first, key, KEYS(g));
+        hide(x, BEFORE(g) + first, key, g);
         EACH(m, TILES) EACH(c, COLUMNS) EACH(i, 4) x[m][c][i] = power_of_2(fmaf(x[m][c][i], g.scale2, -lse2[m][i / 2]));
         mma_wait<0>(), mma_barrier(dx);
         EACH(m, TILES) EACH(c, COLUMNS) EACH(i, 4) {
@@ -213,11 +229,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     int out_stride = g.h * D;
     dout += (i64)at.b * g.s * out_stride + at.h * SHARE(g) * D, rows += query_head(g, at, 0) * g.s;
     u32 k_tile = shared_memory(), v_tile = k_tile + TILE_BYTES(OWN);
-#if PACKED
-    int begin = CAUSAL ? at.from / PASS : 0, n = (g.s + PASS - 1) / PASS - begin;
-#else
-    int begin = CAUSAL ? max(0, at.from - g.before) / PASS : 0, each = max(0, (g.s + PASS - 1) / PASS - begin);
-    int n = each * g.share;
+    const range queries = queries_seeing(g, at.from, OWN);
+    int begin = queries.from / PASS, n = (queries.end + PASS - 1) / PASS - begin;
+#if !PACKED
+    int each = max(0, n);
+    n = each * g.share;
 #endif
     const passing ring = {of.q, dout, of.q_stride, out_stride, g.s, begin, n, v_tile + TILE_BYTES(OWN), rows OF_EACH};
     copy_tile<OWN>(k_tile, of.k, of.kv_stride, at.from, KEYS(g));
@@ -235,7 +251,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     for (int t = 0; t < n; t++) {
         if (t) ring.arrive(t);
         int query = ring.row(t);
-        if (CAUSAL && BEFORE(g) + query + PASS <= GROUP_FIRST(first)) continue;
+        if (sees_none(g, BEFORE(g) + query, BEFORE(g) + query + PASS - 1, GROUP_FIRST(first), GROUP_LAST(first))) continue;
 #if DROP && !PACKED
         random = dropping_of(g, clock, at.b, at.h * g.share + t / each);
 #endif
@@ -248,7 +264,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         EACH(m, TILES) drop_bits(bits[m], random, first + m * 16, query);
 #endif
         mma_wait<1>(), mma_barrier(x);
-        hide(x, first, BEFORE(g) + query, KEYS(g));
+        hide(x, first, BEFORE(g) + query, g);
         operands p, ds;
         EACH(m, TILES)
             EACH(c, COLUMNS) {

@@ -49,9 +49,9 @@ static enum mt_status forced(const struct cuda *cuda, const struct mt_call *call
                        (*impl)->name);
     mt_fail(err, MT_EINPUT,
             "MOTLEY_CUDA_ATTENTION asks for \"%s\", which cannot run this call: %s, sequences of %lld, heads of %lld, "
-            "dropout %g%s, on sm_%d",
+            "dropout %g%s%s, on sm_%d",
             (*impl)->name, mt_type_name(a.q->type), (long long)a.t, (long long)a.d, call->attr->p,
-            a.packed ? "" : ", queries apart from keys", cuda->sm);
+            a.packed ? "" : ", queries apart from keys", a.window ? ", a window" : "", cuda->sm);
     return mt_err_hint(err, "unset it, and the fastest implementation that can is taken");
 }
 
@@ -81,7 +81,7 @@ static void list_candidates(struct job *j) {
 static bool job_key(void *job, char key[CUDA_KEY_TEXT]) {
     struct job *j = job;
     const struct mt_attention a = mt_attention_of(j->call);
-    char device[200], names[100] = "", keys[80] = "";
+    char device[200], names[100] = "", keys[80] = "", window[40] = "";
     size_t cudnn = 0;
     list_candidates(j);
     if (j->count == 1) return false;
@@ -94,10 +94,11 @@ static bool job_key(void *job, char key[CUDA_KEY_TEXT]) {
     if (!a.packed)
         snprintf(keys, sizeof keys, " from %lld t=%lld g=%lld", (long long)a.first, (long long)a.t,
                  (long long)a.groups);
-    snprintf(key, CUDA_KEY_TEXT, "%s, kernels %08x, cuDNN %zu | %s %s b=%lld s=%lld%s h=%lld d=%lld%s%s%s, of %s",
+    if (a.window) snprintf(window, sizeof window, ", window %lld", (long long)a.window);
+    snprintf(key, CUDA_KEY_TEXT, "%s, kernels %08x, cuDNN %zu | %s %s b=%lld s=%lld%s h=%lld d=%lld%s%s%s%s, of %s",
              device, (unsigned)cuda_sources_hash(), cudnn, a.gradient ? "attention_grad" : "attention",
              mt_type_name(a.q->type), (long long)a.b, (long long)a.s, keys, (long long)a.heads, (long long)a.d,
-             j->call->attr->causal ? ", causal" : "", j->call->attr->p > 0 ? ", dropout" : "",
+             j->call->attr->causal ? ", causal" : "", window, j->call->attr->p > 0 ? ", dropout" : "",
              attention_aligned(j->call, 16) ? "" : ", unaligned", names);
     return true;
 }
@@ -147,6 +148,7 @@ static uint64_t hash_of(const struct mt_call *call) {
                              a.groups,
                              a.d,
                              call->attr->causal,
+                             a.window,
                              call->attr->p > 0,
                              attention_aligned(call, 16),
                              call->attr->any_order};

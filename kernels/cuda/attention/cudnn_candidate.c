@@ -1,6 +1,6 @@
-/* cuDNN's attention as implementations: packed (its engines take no queries from some position on), no dropout, rows of
- * heads that are multiples of 16 bytes. A plan is made once for each shape, which takes seconds, as the library
- * compiles. */
+/* cuDNN's attention as implementations: packed (its engines take no queries from some position on), no dropout, no
+ * window, rows of heads that are multiples of 16 bytes. A plan is made once for each shape, which takes seconds, as the
+ * library compiles. */
 #include <pthread.h>
 #include <string.h>
 
@@ -34,8 +34,9 @@ static bool sees_only_keys(const struct cudnn_attention_shape *s) {
 }
 
 static bool can(const struct cuda *cuda, const struct mt_call *call, bool any_order) {
+    const struct mt_attention a = mt_attention_of(call);
     struct cudnn_attention_shape s = shape_of(call, any_order);
-    return mt_attention_of(call).packed && sees_only_keys(&s) && mt_type_is_half(s.type) && cuda->sm >= 80 && s.d &&
+    return a.packed && !a.window && sees_only_keys(&s) && mt_type_is_half(s.type) && cuda->sm >= 80 && s.d &&
            s.d % 8 == 0 && s.s > 1 && call->attr->p <= 0 && attention_aligned(call, 16) &&
            cudnn_attention_bytes(&s) <= MT_CUDA_MOST_CUDNN_BYTES;
 }

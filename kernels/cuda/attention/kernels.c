@@ -16,6 +16,7 @@ struct shape {
     int s, h;
     uint32_t threshold;
     float scale, scale2, grow;
+    int window;
     int t, before, groups, share, all_share, first_group, first_in_group;
     int64_t all_s;
 };
@@ -49,6 +50,7 @@ static struct shape shape_of(const struct mt_call *call) {
                           .tag = t->tag,
                           .s = (int)a.s,
                           .h = (int)a.heads,
+                          .window = (int)a.window,
                           .t = (int)a.t,
                           .before = (int)a.first,
                           .groups = (int)a.groups,
@@ -156,7 +158,8 @@ static enum mt_status chosen_tiles(const struct cuda_queue *queue, enum engine e
 }
 
 static const char *form_of(const struct mt_attention *a) {
-    return a->packed ? "" : " -DPACKED=0";
+    static const char *const forms[2][2] = {{" -DPACKED=0", " -DPACKED=0 -DWINDOW=1"}, {"", " -DWINDOW=1"}};
+    return forms[a->packed][a->window > 0];
 }
 
 static enum mt_status with_tensor_cores(const struct cuda_queue *queue, enum engine engine, enum kernel kernel,

@@ -5,7 +5,6 @@ enum { HEAD_MOST = 128 };
 
 static bool supports(const struct mt_call *call) {
     const struct mt_attention a = mt_attention_of(call);
-    if (a.window) return false;
     return (a.q->type == MT_F32 || mt_type_is_half(a.q->type)) && a.d <= HEAD_MOST && a.s < INT32_MAX / 4 &&
            a.t < INT32_MAX / 4 && a.first < INT32_MAX / 4 && a.q_row < INT32_MAX / 4 && a.kv_row < INT32_MAX / 4;
 }

@@ -35,13 +35,19 @@ static bool runs(cublasLtHandle_t handle, struct gemm_problem *p, const cublasLt
            result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= GEMM_WORKSPACE_BYTES;
 }
 
-static void add(struct gemm_list *list, enum gemm_impl impl, const cublasLtMatmulAlgo_t *algo) {
+void gemm_list_add(struct gemm_list *list, const struct gemm_choice *choice) {
     for (int i = 0; i < list->count; i++)
-        if (list->choices[i].impl == impl && !memcmp(&list->choices[i].algo, algo, sizeof *algo)) return;
+        if (list->choices[i].impl == choice->impl &&
+            !memcmp(&list->choices[i].algo, &choice->algo, sizeof choice->algo))
+            return;
     if (list->count == list->capacity)
         list->choices =
             mt_realloc(list->choices, (size_t)(list->capacity = 2 * list->capacity + 32) * sizeof *list->choices);
-    list->choices[list->count++] = (struct gemm_choice){impl, *algo};
+    list->choices[list->count++] = *choice;
+}
+
+static void add(struct gemm_list *list, enum gemm_impl impl, const cublasLtMatmulAlgo_t *algo) {
+    gemm_list_add(list, &(struct gemm_choice){impl, *algo});
 }
 
 /* Queries the heuristic for the GEMM by implementation `asked`, and adds the algorithms that can run implementation
@@ -77,7 +83,7 @@ enum mt_status gemm_offered(const struct gemm_shape *shape, enum gemm_impl impl,
     enum mt_status st = gemm_library(&handle, err);
     if (!st) st = ask(handle, shape, impl, impl, list, err);
     bool epilogue = shape->epilogue != EPILOGUE_NONE && impl <= GEMM_BIAS;
-    return !st && epilogue && !shape->heuristic ? ask(handle, shape, GEMM_PLAIN, impl, list, err) : st;
+    return !st && epilogue && shape->among != GEMM_AMONG_FIRST ? ask(handle, shape, GEMM_PLAIN, impl, list, err) : st;
 }
 
 bool gemm_usable(const struct gemm_shape *shape, const struct gemm_choice *choice) {
@@ -105,6 +111,7 @@ enum mt_status gemm_neighbours(const struct gemm_shape *shape, const struct gemm
                                struct mt_err *err) {
     struct gemm_problem p;
     cublasLtHandle_t handle;
+    if (choice->impl == GEMM_TILES) return MT_OK; /* all of them were offered */
     struct gemm_view view = view_of(shape, choice->impl);
     enum mt_status st = gemm_library(&handle, err);
     if (!st) st = gemm_describe_problem(shape, choice->impl, &view, NULL, &p, err);

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-const char *const gemm_impl_names[GEMM_NIMPLS] = {"whole", "bias", "plain", "strips"};
+const char *const gemm_impl_names[GEMM_NIMPLS] = {"whole", "bias", "plain", "strips", "tiles"};
 const char *const gemm_epilogue_names[NEPILOGUES] = {
     "", ", bias", ", bias gelu", ", bias relu", ", gelu slope", ", relu slope", ", column sums"};
 
@@ -75,6 +75,7 @@ bool gemm_possible(const struct gemm_shape *s, enum gemm_impl impl) {
         default: return true;
         }
     case GEMM_BIAS: return s->epilogue == EPILOGUE_GELU || s->epilogue == EPILOGUE_RELU;
+    case GEMM_TILES: return false; /* as far as the library goes: gemm_tiles_possible */
     case GEMM_STRIPS: return s->epilogue == EPILOGUE_NONE && gemm_strips_possible(s);
     default: return s->epilogue != EPILOGUE_NONE;
     }
@@ -179,12 +180,16 @@ enum mt_status gemm_multiply(const struct cuda_queue *queue, const struct gemm_s
 enum mt_status gemm_run(const struct cuda_queue *queue, const struct gemm_shape *shape,
                         const struct gemm_choice *choice, const struct gemm_data *data, struct mt_err *err) {
     if (choice->impl == GEMM_STRIPS) return gemm_strips_run(queue, shape, choice, data, err);
-    struct gemm_view view = gemm_whole_view(shape, choice->impl);
+    bool own = choice->impl == GEMM_TILES;
+    enum gemm_impl passes = own ? GEMM_PLAIN : choice->impl;
+    struct gemm_view view = gemm_whole_view(shape, passes);
     struct gemm_data target = *data;
-    target.y = gemm_target(shape, choice->impl, data);
-    enum mt_status st = gemm_before(queue, shape, choice->impl, data, err);
-    if (!st) st = gemm_multiply(queue, shape, choice->impl, &view, &choice->algo, &target, err);
-    return st ? st : gemm_after(queue, shape, choice->impl, data, err);
+    target.y = gemm_target(shape, passes, data);
+    enum mt_status st = gemm_before(queue, shape, passes, data, err);
+    if (!st)
+        st = own ? gemm_tiles_run(queue, shape, choice, &target, err)
+                 : gemm_multiply(queue, shape, choice->impl, &view, &choice->algo, &target, err);
+    return st ? st : gemm_after(queue, shape, passes, data, err);
 }
 
 enum mt_status gemm_zero_k(const struct cuda_queue *queue, const struct gemm_shape *shape, const struct gemm_data *data,

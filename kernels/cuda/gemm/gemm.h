@@ -8,6 +8,7 @@
  *   gemm.c        descriptors, the call of the library
  *   epilogue.c    our own passes: what the library's epilogues do not do, or do slower
  *   strips.c      extents that the library is slow with
+ *   tiles.c       our own kernel
  *   candidates.c  the algorithms there are
  *   measure.c     how long they take
  *   choose.c      which one runs
@@ -36,6 +37,11 @@ enum gemm_epilogue {
 };
 extern const char *const gemm_epilogue_names[NEPILOGUES];
 
+/* Implementations to choose from: all, the fastest by measurement; the library's first choice, unmeasured; or those of
+ * $MOTLEY_GEMM: "library"; "own", our kernel, where it can, else the library's; or "own:128x256/1/2", our kernel with
+ * tiles of so many rows and columns, shared so, and so many parts of k (tiles.c). */
+enum gemm_among { GEMM_AMONG_ALL, GEMM_AMONG_FIRST, GEMM_AMONG_LIBRARY, GEMM_AMONG_OWN, GEMM_NAMONG };
+
 /* y[m, n] = epilogue(sum over k of a[m, k] b[k, n]), or that sum added to y. No extent is zero. Shapes are compared by
  * their bytes: there is no padding. */
 struct gemm_shape {
@@ -46,10 +52,11 @@ struct gemm_shape {
     uint8_t trans_a, trans_b; /* a is stored as [k, m], b as [n, k] */
     uint8_t accumulate;       /* only with EPILOGUE_NONE and EPILOGUE_SUM, whose sums are added to as well */
     uint8_t epilogue;
-    uint8_t tf32;      /* f32 operands are multiplied in tf32 */
-    uint8_t heuristic; /* the library's first choice, unmeasured */
+    uint8_t tf32;     /* f32 operands are multiplied in tf32 */
+    uint8_t among;    /* enum gemm_among: who may run it */
+    uint16_t form[4]; /* OWN: these tiles alone, as $MOTLEY_GEMM says (gemm_tiles_form); zeros: any */
 };
-_Static_assert(sizeof(struct gemm_shape) == 40, "has holes");
+_Static_assert(sizeof(struct gemm_shape) == 48, "has holes");
 
 struct gemm_data {
     const void *a, *b;
@@ -67,13 +74,15 @@ enum gemm_impl {
     GEMM_BIAS,   /* cuBLASLt adds the bias; the activation is a pass of ours */
     GEMM_PLAIN,  /* cuBLASLt only multiplies, the rest are passes of ours */
     GEMM_STRIPS, /* as PLAIN, in aligned strips: strips.c */
+    GEMM_TILES,  /* as PLAIN, by our own kernel: tiles.c */
     GEMM_NIMPLS
 };
+enum { GEMM_LIBRARY_IMPLS = GEMM_TILES }; /* those before it are cuBLASLt's */
 extern const char *const gemm_impl_names[GEMM_NIMPLS];
 
 struct gemm_choice {
     enum gemm_impl impl;
-    cublasLtMatmulAlgo_t algo;
+    cublasLtMatmulAlgo_t algo; /* TILES: numbers of its own in algo.data */
 };
 
 bool gemm_types(enum mt_type in, enum mt_type out); /* whether GEMMs of these types are supported */
@@ -135,6 +144,8 @@ enum mt_status gemm_strips_run(const struct cuda_queue *queue, const struct gemm
                                const struct gemm_choice *choice, const struct gemm_data *data, struct mt_err *err);
 
 /* candidates.c */
+struct gemm_list;
+void gemm_list_add(struct gemm_list *list, const struct gemm_choice *choice); /* unless it is there */
 struct gemm_list {
     struct gemm_choice *choices;
     int count, capacity;
@@ -148,6 +159,15 @@ enum mt_status gemm_neighbours(const struct gemm_shape *shape, const struct gemm
                                struct mt_err *err);
 /* Whether cuBLASLt can run a choice from the tuning file. */
 bool gemm_usable(const struct gemm_shape *shape, const struct gemm_choice *choice);
+
+/* tiles.c: whether our kernel can run the GEMM; appends the choices of tiles that promise most; whether a choice from
+ * the tuning file is one; and the call, on data's a, b and y. */
+bool gemm_tiles_possible(const struct cuda *cuda, const struct gemm_shape *shape);
+bool gemm_tiles_form(const char *text, uint16_t form[4]); /* "128x256/1/2"; false: it is none */
+void gemm_tiles_offered(const struct cuda *cuda, const struct gemm_shape *shape, struct gemm_list *list);
+bool gemm_tiles_usable(const struct cuda *cuda, const struct gemm_shape *shape, const struct gemm_choice *choice);
+enum mt_status gemm_tiles_run(const struct cuda_queue *queue, const struct gemm_shape *shape,
+                              const struct gemm_choice *choice, const struct gemm_data *data, struct mt_err *err);
 
 /* measure.c: the fastest of the offered choices and their neighbours; *time_s: of one run. Fails where none runs. */
 enum mt_status gemm_measure(const struct cuda_queue *queue, const struct gemm_shape *shape,

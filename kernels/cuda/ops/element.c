@@ -1,4 +1,4 @@
-/* add, gelu, gelu_grad, relu, relu_grad, dropout, fill and cast.
+/* add, gelu, gelu_grad, relu, relu_grad, silu_mul, silu_mul_grad, dropout, fill and cast.
  *
  * As on the CPU, numbers below the smallest normal one count as zero in arithmetic (device.h), and add rounds once:
  * the same bits everywhere. */
@@ -52,13 +52,12 @@ static enum mt_status launch_each(const struct cuda_queue *queue, const struct m
               : cuda_launch(queue, kernel, divide_up(n, (int64_t)threads * accesses * v), threads, 0, arguments, err);
 }
 
-/* One or two inputs of the output's shape. */
+/* All operands of one shape. */
 static enum mt_status run_each(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     int64_t n = mt_tensor_count(&call->out[0]);
     int v = cuda_vector(call->in[0].type, 0, cuda_alignment(call));
-    const void *a = call->in[0].data, *b = call->nin > 1 ? call->in[1].data : NULL;
-    void *y = call->out[0].data;
-    void **arguments = call->nin > 1 ? (void *[]){&n, &a, &b, &y} : (void *[]){&n, &a, &y};
+    void *arguments[1 + MT_MAX_IN + MT_MAX_OUT] = {&n};
+    cuda_operand_arguments(call, call->nout, arguments, 1);
     return launch_each(queue, call, mt_op_info[call->kind].name, v, "", arguments, err);
 }
 
@@ -186,6 +185,8 @@ const struct cuda_op cuda_gelu = {NULL, NULL, run_each};
 const struct cuda_op cuda_gelu_grad = {NULL, NULL, run_each};
 const struct cuda_op cuda_relu = {NULL, NULL, run_each};
 const struct cuda_op cuda_relu_grad = {NULL, NULL, run_each};
+const struct cuda_op cuda_silu_mul = {NULL, NULL, run_each};
+const struct cuda_op cuda_silu_mul_grad = {NULL, NULL, run_each};
 const struct cuda_op cuda_add = {NULL, NULL, run_add};
 const struct cuda_op cuda_dropout = {NULL, NULL, run_dropout};
 const struct cuda_op cuda_fill = {without_f64, NULL, run_fill};

@@ -68,6 +68,54 @@ extern "C" __global__ void relu_grad(i64 n, const T *dout, const T *x, Y *dinp) 
     each(n, from, dinp, [](float d, float v) { return v > 0 ? d : 0; });
 }
 
+__device__ inline float logistic(float x) {
+    return __fdividef(1.0f, 1.0f + __expf(-x));
+}
+
+extern "C" __global__ void silu_mul(i64 n, const T *gate, const T *up, Y *y) {
+    const T *const from[] = {gate, up};
+    each(n, from, y, [](float v, float u) { return v * logistic(v) * u; });
+}
+
+__device__ inline void silu_mul_slopes(float d, float v, float u, float &dgate, float &dup) {
+    float s = logistic(v);
+    dgate = d * u * (s + v * s * (1.0f - s));
+    dup = d * (v * s);
+}
+
+/* As `each`, with two outputs, which may be gate and up. */
+extern "C" __global__ void silu_mul_grad(i64 n, const T *dout, const T *gate, const T *up, Y *dgate, Y *dup) {
+    const T *const from[3] = {dout, gate, up};
+    i64 first = ((i64)blockIdx.x * U * blockDim.x + threadIdx.x) * V, step = (i64)blockDim.x * V;
+    vec<T, V> in[U][3];
+#pragma unroll
+    for (int u = 0; u < U; u++)
+#pragma unroll
+        for (int k = 0; k < 3; k++)
+            if (first + u * step + V <= n) in[u][k].read(from[k] + first + u * step);
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+        i64 at = first + u * step;
+        if (at + V <= n) {
+            float d[V], a[V], b[V];
+            in[u][0].get(d), in[u][1].get(a), in[u][2].get(b);
+#pragma unroll
+            for (int v = 0; v < V; v++) silu_mul_slopes(d[v], a[v], b[v], a[v], b[v]);
+            vec<Y, V> out;
+            out.set(a);
+            out.write(dgate + at);
+            out.set(b);
+            out.write(dup + at);
+        } else {
+            for (i64 i = at; i < n; i++) {
+                float a, b;
+                silu_mul_slopes(load(dout[i]), load(gate[i]), load(up[i]), a, b);
+                store(dgate + i, a), store(dup + i, b);
+            }
+        }
+    }
+}
+
 /* Casts and fills of several tensors (multi_tensor.h); struct as in element.c. */
 struct move_tensor {
     const void *from;

@@ -1,4 +1,5 @@
-/* The table of operators, one file a family: element, norm, cross_entropy, embedding, parts, sum, reduce and update
+/* The table of operators, one file a family: element, norm, rotary, cross_entropy, embedding, parts, sum, reduce and
+ * update
  * here; attention/ and gemm/ have the others. */
 #include "kernels/cuda/driver/driver.h"
 

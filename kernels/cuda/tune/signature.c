@@ -96,16 +96,17 @@ void cuda_call_text(const struct mt_call *call, bool exact, char to[CUDA_CALL_TE
     if (!exact && !*mt_op_info[call->kind].shapes) put_others(&text, call);
     if (exact) put(&text, " axes=%x nk=%d", call->attr->axes, call->attr->nk);
     if (call->attr->epilogue) put(&text, " %s", mt_op_info[call->attr->epilogue].name);
+    if (call->attr->window) put(&text, " window=%lld", (long long)call->attr->window);
     put(&text, " flags=%x align=%lld", flags_of(call), (long long)cuda_alignment(call));
 }
 
 uint64_t cuda_call_hash(const struct mt_call *call) {
-    int64_t all[7 + (MT_MAX_IN + MT_MAX_OUT) * (MT_MAX_AXES + 2)] = {
-        call->kind,          (int64_t)call->nin << 8 | call->nout,
-        flags_of(call),      call->attr->axes,
-        call->attr->nk,      call->attr->epilogue,
-        cuda_alignment(call)};
-    int n = 7;
+    int64_t all[8 + (MT_MAX_IN + MT_MAX_OUT) * (MT_MAX_AXES + 2)] = {
+        call->kind,           (int64_t)call->nin << 8 | call->nout,
+        flags_of(call),       call->attr->axes,
+        call->attr->nk,       call->attr->epilogue,
+        cuda_alignment(call), call->attr->window};
+    int n = 8;
     for (int i = 0; i < call->nin + call->nout; i++) {
         const struct mt_tensor *t = operand_of(call, i);
         all[n++] = t->type, all[n++] = t->naxes;

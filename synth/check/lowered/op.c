@@ -31,6 +31,9 @@ struct pattern {
 #define NORM OF(sum, "x", "s"), OF(norm_sqdev, "xs", "q"), OF(norm_apply, "xsqgb", "y")
 #define NORM_GRAD OF(norm_dots, "dxsqg", "mn"), OF(norm_grad, "dxsqgmn", "z")
 #define NORM_PARAM_GRAD OF(norm_param_grad, "dxsq", "uv")
+#define RMS_NORM OF(rms_sq, "x", "q"), OF(rms_apply, "xqg", "y")
+#define RMS_GRAD OF(rms_dot, "dxqg", "m"), OF(rms_grad, "dxqgm", "z")
+#define RMS_PARAM_GRAD OF(rms_param_grad, "dxq", "u")
 #define LOSS OF(row_max, "x", "m"), OF(exp_sum, "xm", "z"), OF(pick, "xt", "k"), OF(nll, "mzkt", "l")
 #define LOSS_GRAD OF(nll_grad, "xmztd", "y")
 
@@ -61,6 +64,10 @@ static const struct pattern patterns[] = {
      "wuvt",
      "uvt",
      {NORM_GRAD, OF(add, "za", "w"), NORM_PARAM_GRAD, OF(sum, "w", "t")}},
+    {MT_OP_rms_norm, 0, 0, "xg", "yq", "", {RMS_NORM}},
+    {MT_OP_residual_rms, 0, 0, "acg", "xyq", "", {OF(add, "ac", "x"), RMS_NORM}},
+    {MT_OP_rms_norm_grad, 0, 4, "dxqg", "zu", "u", {RMS_GRAD, RMS_PARAM_GRAD}},
+    {MT_OP_rms_norm_grad, 0, 5, "dxqga", "wu", "u", {RMS_GRAD, OF(add, "za", "w"), RMS_PARAM_GRAD}},
     {MT_OP_cross_entropy, 0, 0, "xt", "mzl", "", {LOSS}},
     {MT_OP_sq_norm_add, 0, 0, "gb", "y", "", {OF(sq_norm, "g", "s"), OF(add, "bs", "y")}},
     {MT_OP_cross_entropy_grad, 0, 2, "xt", "yl", "", {LOSS, OF(fill, "l", "d"), LOSS_GRAD}},
@@ -139,7 +146,11 @@ static struct mt_attr member_attr(const struct mt_linstr *l, enum mt_op_kind kin
     case MT_OP_norm_apply:
     case MT_OP_norm_dots:
     case MT_OP_norm_grad:
-    case MT_OP_norm_param_grad: return (struct mt_attr){.eps = t->eps};
+    case MT_OP_norm_param_grad:
+    case MT_OP_rms_apply:
+    case MT_OP_rms_dot:
+    case MT_OP_rms_grad:
+    case MT_OP_rms_param_grad: return (struct mt_attr){.eps = t->eps};
     case MT_OP_fill: return (struct mt_attr){.value = t->value, .to = t->to};
     case MT_OP_separate: return (struct mt_attr){.axis = 2, .parts = 2};
     case MT_OP_join: return (struct mt_attr){.axis = 2};

@@ -13,6 +13,7 @@ struct attention_box {
     int64_t b0, g0, n0, all_g, all_n; /* the box's first sample and heads, and all heads */
     bool apart;                       /* heads are two axes, [g, n] */
     bool causal;
+    int64_t window; /* if causal; or 0 */
     double p;
 };
 
@@ -61,7 +62,8 @@ static inline void box_fill(struct mt_tensor t[BOX_TENSORS], uint64_t seed) {
 }
 
 static inline struct mt_attr box_attr(const struct attention_box *x) {
-    return (struct mt_attr){.scale = 1 / sqrt((double)x->d), .causal = x->causal, .p = x->p, .tag = x->p > 0 ? 77 : 0};
+    return (struct mt_attr){
+        .scale = 1 / sqrt((double)x->d), .causal = x->causal, .window = x->window, .p = x->p, .tag = x->p > 0 ? 77 : 0};
 }
 
 /* Forward, or backward. */
@@ -82,10 +84,10 @@ static inline void box_compare(const struct attention_box *x, const struct mt_te
         diff += (is - shall) * (is - shall), norm += shall * shall;
     }
     CHECK(sqrt(diff) <= allowed * sqrt(norm) + rounding,
-          "%s in %s: relative error %g; b=%lld s=%lld of %lld from %lld t=%lld g=%lld n=%lld d=%lld%s p=%g", what,
-          mt_type_name(got->type), sqrt(diff / norm), (long long)x->b, (long long)x->s, (long long)x->all_s,
+          "%s in %s: relative error %g; b=%lld s=%lld of %lld from %lld t=%lld g=%lld n=%lld d=%lld%s window=%lld p=%g",
+          what, mt_type_name(got->type), sqrt(diff / norm), (long long)x->b, (long long)x->s, (long long)x->all_s,
           (long long)x->first, (long long)x->t, (long long)x->g, (long long)x->n, (long long)x->d,
-          x->causal ? " causal" : "", x->p);
+          x->causal ? " causal" : "", (long long)x->window, x->p);
 }
 
 /* Runs a call on the host's memory; false: it cannot, and there is nothing to compare. */
@@ -132,6 +134,18 @@ static inline void each_attention_box(enum mt_type type, box_run *run, void *con
             x.causal = bits & 1, x.p = bits & 2 ? 0.2 : 0;
             if (x.t == 1 && x.p > 0) continue; /* a single element: nothing to drop relative to */
             box_check(&x, type, run, context);
+        }
+}
+
+/* All boxes in windows: of the query's own key alone, within a tile, at and around its edge, and of more than a tile;
+ * the widest hide nothing from some boxes. */
+static inline void each_attention_window(enum mt_type type, box_run *run, void *context) {
+    static const int64_t windows[] = {1, 2, 7, 33, 63, 64, 65, 129, 200};
+    for (size_t i = 0; i < sizeof attention_boxes / sizeof *attention_boxes; i++)
+        for (size_t w = 0; w < sizeof windows / sizeof *windows; w++) {
+            struct attention_box x = attention_boxes[i];
+            x.causal = true, x.window = windows[w], x.p = w % 3 == 1 ? 0.2 : 0;
+            if (x.t > 1 && windows[w] < x.t) box_check(&x, type, run, context);
         }
 }
 

@@ -160,6 +160,10 @@ static const struct spec specs[] = {
      "xye,xye,xy,xy,e,xye>xye,e,e,e",
      {.eps = 1e-5, .accumulate = true, .epilogue = MT_OP_sum},
      "exy"},
+    {MT_OP_rms_norm, "xye,e>xye,xy", {.eps = 1e-5}, "e"},
+    {MT_OP_residual_rms, "xye,xye,e>xye,xye,xy", {.eps = 1e-5}, "e"},
+    {MT_OP_rms_norm_grad, "xye,xye,xy,e,xye>xye,e", {.eps = 1e-5}, "e"},
+    {MT_OP_rms_norm_grad, "xye,xye,xy,e>xye,e", {.eps = 1e-5, .accumulate = true}, "exy"},
     {MT_OP_cross_entropy, "xyv,xy>xy,xy,xy", {0}, "v"},
     {MT_OP_cross_entropy_grad, "xyv,xy>xyv,xy", {.value = 1}, "v"},
     {MT_OP_cross_entropy_grad, "xyv,xy>xyv,xy", {.value = -0.375}, "v"},
@@ -214,7 +218,8 @@ static unsigned positive_inputs(enum mt_op_kind kind) {
     case MT_OP_norm_apply:
     case MT_OP_rms_dot:
     case MT_OP_rms_grad:
-    case MT_OP_rms_param_grad: return 1u << 2;
+    case MT_OP_rms_param_grad:
+    case MT_OP_rms_norm_grad: return 1u << 2;
     case MT_OP_norm_dots:
     case MT_OP_norm_grad:
     case MT_OP_norm_param_grad:
@@ -304,8 +309,9 @@ static struct mt_tensor sample_tensor(const struct sample *s, int operand, enum 
     int64_t n = mt_tensor_count(&t);
     if (n) t.data = malloc((size_t)(n * mt_type_size(t.type)));
     bool keep = operand < s->nin || s->spec->attr.accumulate;
-    /* layer_norm_grad accumulates into its sums only. */
-    if (s->spec->kind == MT_OP_layer_norm_grad && operand == s->nin) keep = false;
+    /* The gradients of norms accumulate into their sums only. */
+    bool norm_grad = s->spec->kind == MT_OP_layer_norm_grad || s->spec->kind == MT_OP_rms_norm_grad;
+    if (norm_grad && operand == s->nin) keep = false;
     if (keep)
         for (int64_t i = 0; i < n; i++) mt_type_store(t.type, t.data, i, s->values[operand][whole_index(&t, i)]);
     else if (n)

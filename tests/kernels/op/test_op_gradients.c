@@ -272,7 +272,38 @@ static void rms_backward(struct problem *p) {
     CALL(rms_param_grad, &p->attr, &the_clock, (p->dy[0], x[0], *q), (p->dx[1]));
 }
 
+static void fused_rms_forward(struct problem *p) {
+    CALL(rms_norm, &p->attr, &the_clock, (p->x[0], p->x[1]), (p->y[0], p->extra[0]));
+}
+static void fused_rms_backward(struct problem *p) {
+    CALL(rms_norm_grad, &p->attr, &the_clock, (p->dy[0], p->x[0], p->extra[0], p->x[1]), (p->dx[0], p->dx[1]));
+}
+
+/* Inputs a, gamma, b; outputs x = a + b and its norm. The gradient that comes to x is added. */
+static void residual_rms_forward(struct problem *p) {
+    CALL(residual_rms, &p->attr, &the_clock, (p->x[0], p->x[2], p->x[1]), (p->y[0], p->y[1], p->extra[0]));
+}
+static void residual_rms_backward(struct problem *p) {
+    CALL(rms_norm_grad, &p->attr, &the_clock, (p->dy[1], p->y[0], p->extra[0], p->x[1], p->dy[0]),
+         (p->dx[0], p->dx[1]));
+    memcpy(p->dx[2].data, p->dx[0].data, (size_t)mt_tensor_count(&p->dx[0]) * 8);
+}
+
 static void rms_norms(void) {
+    prepare(&(struct problem){.name = "rms_norm",
+                              .x = {NORMALS(1, 3, 4, 7), NORMALS(2, 7)},
+                              .y = {TENSOR(3, 4, 7)},
+                              .extra = {TENSOR(3, 4)},
+                              .attr = {.eps = 1e-2},
+                              .forward = fused_rms_forward,
+                              .backward = fused_rms_backward});
+    prepare(&(struct problem){.name = "residual_rms",
+                              .x = {NORMALS(1, 3, 4, 7), NORMALS(2, 7), NORMALS(3, 3, 4, 7)},
+                              .y = {TENSOR(3, 4, 7), TENSOR(3, 4, 7)},
+                              .extra = {TENSOR(3, 4)},
+                              .attr = {.eps = 1e-2},
+                              .forward = residual_rms_forward,
+                              .backward = residual_rms_backward});
     prepare(&(struct problem){.name = "root-mean-square norm in steps",
                               .x = {NORMALS(1, 3, 4, 7), NORMALS(2, 7)},
                               .y = {TENSOR(3, 4, 7)},

@@ -253,6 +253,42 @@ static void norm_grad(const struct sample *s, double **out) {
     }
 }
 
+/* rms_norm and residual_rms: x, then y, q. */
+static void rms(const struct sample *s, double **out) {
+    bool residual = s->spec->kind == MT_OP_residual_rms;
+    int64_t e = s->extent['e'], rows = s->extent['x'] * s->extent['y'];
+    for (int64_t r = 0; r < rows; r++) {
+        double row[2048], sq = 0;
+        for (int64_t j = 0; j < e; j++) {
+            row[j] = s->values[0][r * e + j] + (residual ? s->values[1][r * e + j] : 0);
+            sq += row[j] * row[j];
+        }
+        for (int64_t j = 0; j < e; j++) {
+            out[residual][r * e + j] = row[j] / sqrt(sq / (double)e + s->spec->attr.eps) * s->values[1 + residual][j];
+            if (residual) out[0][r * e + j] = row[j];
+        }
+        out[1 + residual][r] = sq;
+    }
+}
+
+static void rms_grad(const struct sample *s, double **out) {
+    int64_t e = s->extent['e'], rows = s->extent['x'] * s->extent['y'];
+    double n = (double)e, *const *v = s->values;
+    for (int64_t j = 0; j < e; j++) out[1][j] = s->spec->attr.accumulate ? v[s->nin + 1][j] : 0;
+    for (int64_t r = 0; r < rows; r++) {
+        double rrms = 1 / sqrt(v[2][r] / n + s->spec->attr.eps), d = 0;
+        for (int64_t j = 0; j < e; j++) {
+            double dy = v[0][r * e + j], xhat = v[1][r * e + j] * rrms;
+            d += dy * v[3][j] * xhat;
+            out[1][j] += dy * xhat;
+        }
+        for (int64_t j = 0; j < e; j++) {
+            double dx = rrms * (v[0][r * e + j] * v[3][j] - v[1][r * e + j] * rrms * d / n);
+            out[0][r * e + j] = dx + (s->nin > 4 ? v[4][r * e + j] : 0);
+        }
+    }
+}
+
 static void cross_entropy(const struct sample *s, double **out) {
     int64_t v = s->extent['v'], rows = s->extent['x'] * s->extent['y'];
     for (int64_t r = 0; r < rows; r++) {
@@ -417,6 +453,9 @@ static void reference(const struct sample *s, double **out) {
     case MT_OP_layer_norm:
     case MT_OP_residual_norm: norm(s, out); return;
     case MT_OP_layer_norm_grad: norm_grad(s, out); return;
+    case MT_OP_rms_norm:
+    case MT_OP_residual_rms: rms(s, out); return;
+    case MT_OP_rms_norm_grad: rms_grad(s, out); return;
     case MT_OP_row_max:
     case MT_OP_cross_entropy: cross_entropy(s, out); return;
     case MT_OP_cross_entropy_grad: cross_entropy_grad(s, out); return;

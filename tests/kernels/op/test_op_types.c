@@ -24,7 +24,8 @@ static void compare(const struct sample *s, enum mt_type type, double **want, do
         static const double limits[MT_NTYPES] = {[MT_F32] = 1e-5, [MT_BF16] = 6e-3, [MT_F16] = 8e-4};
         double limit = limits[out];
         /* norms of a rounded sum, sums of a rounded gradient */
-        bool rounds = mt_type_is_half(type) && s->spec->kind == MT_OP_residual_norm;
+        bool rounds =
+            mt_type_is_half(type) && (s->spec->kind == MT_OP_residual_norm || s->spec->kind == MT_OP_residual_rms);
         bool sums = mt_type_is_half(type) && s->spec->kind == MT_OP_layer_norm_grad && o == 3;
         if (rounds || sums) limit = 2 * limits[type];
         double off = difference(got[o], want[o], sample_count(s, s->nin + o));

@@ -1,4 +1,5 @@
-/* The plan of a strategy, as `motley plan --strategy NAME --use all` makes it for a described cluster. */
+/* The plan of a strategy (null: of any), as `motley plan --strategy NAME --use all` makes it for a described cluster.
+ */
 #ifndef MT_TESTS_PLANNER_DIVIDE_CLASSICS_H
 #define MT_TESTS_PLANNER_DIVIDE_CLASSICS_H
 
@@ -27,7 +28,7 @@ static inline struct mt_plan *classic_plan(const char *cluster_text, const char 
         printf("skipped: %s\n", err.text);
         exit(77);
     }
-    CHECK(!st, "%s on %s: %s", strategy->name, cluster_text, err.text);
+    CHECK(!st, "%s on %s: %s", strategy ? strategy->name : "a plan", cluster_text, err.text);
     CHECK_OK(mt_plan_copy(found.plan, &plan, &err), err);
     CHECK_EQ(plan->nplaces, cluster->ndevices);
     mt_plan_found_release(&found);

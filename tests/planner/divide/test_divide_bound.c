@@ -26,12 +26,14 @@ static void test_random_programs(void) {
     CHECK(nearest < near, "no program is near its bound: the cases are too easy");
 }
 
-static double bound_on(const char *cluster, const char *model, int64_t batch) {
+/* speed: of the first rank; the others' rise from it by a factor of `rise` to the last. */
+static double bound_of_speeds(const char *cluster, const char *model, int64_t batch, double speed, double rise) {
     struct mt_cluster *c;
     struct mt_planning planning;
     struct mt_divide_bound *bound;
     struct mt_job job;
     CHECK_OK(mt_cluster_describe(cluster, NULL, &c, &bound_err), bound_err);
+    for (int d = 0; d < c->ndevices; d++) c->devices[d].speed = speed * pow(rise, (double)d / c->ndevices);
     mt_job_default(&job);
     job.batch = batch;
     job.recompute = MT_RECOMPUTE_NONE;
@@ -43,6 +45,10 @@ static double bound_on(const char *cluster, const char *model, int64_t batch) {
     mt_planning_close(&planning);
     mt_cluster_free(c);
     return bound_s;
+}
+
+static double bound_on(const char *cluster, const char *model, int64_t batch) {
+    return bound_of_speeds(cluster, model, batch, 1, 1);
 }
 
 /* The step of the program of one rank. */
@@ -92,8 +98,24 @@ static void test_known(void) {
     CHECK(four_s > 0.25 * all_s && four_s < 0.26 * all_s, "%g of %g", four_s, all_s);
 }
 
+/* As many speeds as ranks: between that of all at the least and of all at the highest. */
+static void test_speeds(void) {
+    for (int n = 8; n <= 128; n *= 16) {
+        char cluster[20];
+        snprintf(cluster, sizeof cluster, "a10:1x%d", n);
+        double slow_s = bound_of_speeds(cluster, "gpt2:124m", 512, 0.25, 1);
+        double mixed_s = bound_of_speeds(cluster, "gpt2:124m", 512, 0.25, 4),
+               fast_s = bound_on(cluster, "gpt2:124m", 512);
+        CHECK(mixed_s < 0.95 * slow_s && mixed_s > 1.05 * fast_s, "%g is not between %g and %g", mixed_s, fast_s,
+              slow_s);
+        double near_s = bound_of_speeds(cluster, "gpt2:124m", 512, 0.25, 1.02);
+        CHECK(near_s <= slow_s && near_s > slow_s / 1.03, "%g of %g", near_s, slow_s);
+    }
+}
+
 int main(void) {
     test_known();
+    test_speeds();
     test_random_programs();
     return 0;
 }

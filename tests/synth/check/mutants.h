@@ -8,6 +8,8 @@
  *                             the update, of another layer, its momentum
  *   a buffer released early   in a lowered program, memory is given away before its last use; or a wait is removed
  *
+ * A family of graphs may have further classes of its own (struct family; llama_mutants.h).
+ *
  * Which mutants are wrong is decided by their numbers: of the first four by the interpreter against one rank, from
  * several initial states; of the last by running the lowered programs with the streams as far apart as they may be. The
  * checkers must refuse every wrong one, and every one that cannot be run.
@@ -24,8 +26,19 @@
 #include "tests/synth/replay.h"
 
 enum mutant_class { PART_TWICE, OTHER_CUT, NO_SUBGROUP, STALE_WEIGHTS, EARLY_RELEASE, NCLASSES };
-static const char *const class_names[NCLASSES] = {"a part counted twice", "another cut on one side",
-                                                  "a subgroup dropped", "stale weights", "a buffer released early"};
+enum { MOST_CLASSES = NCLASSES + 3 };
+static const char *class_names[MOST_CLASSES] = {"a part counted twice", "another cut on one side", "a subgroup dropped",
+                                                "stale weights", "a buffer released early"};
+
+/* Graphs, and what is wrong with mutants of theirs alone: nmore names, and for i below nmore the damage, which is false
+ * where there is nothing to damage. */
+struct family {
+    struct mt_graph *(*graph)(int64_t batch, char *text, size_t size);
+    int nmore;
+    const char *const *names;
+    bool (*damage)(struct mt_program *p, int i);
+    void (*prefer)(const struct mt_graph *graph, struct mt_choice *choice); /* rules among the drawn ones; or null */
+};
 
 enum shape { FLAT, REGULAR, RAGGED, NSHAPES };
 static const char *const shape_names[NSHAPES] = {"all ranks", "even meshes", "ragged meshes"};
@@ -33,8 +46,10 @@ static const char *const shape_names[NSHAPES] = {"all ranks", "even meshes", "ra
 enum { NSEEDS = 2 };
 
 struct mutants {
-    int made[NCLASSES], broken[NCLASSES], right[NCLASSES]; /* broken: cannot be run; right: their numbers are */
-    int wrong[NCLASSES][NSHAPES];
+    const struct family *family;
+    /* broken: cannot be run; right: their numbers are */
+    int made[MOST_CLASSES], broken[MOST_CLASSES], right[MOST_CLASSES];
+    int wrong[MOST_CLASSES][NSHAPES];
     /* the program */
     enum shape shape;
     const struct mt_graph *graph;
@@ -165,6 +180,7 @@ static inline bool begin_program(struct mutants *m, struct mt_arena *arena, stru
     case REGULAR: even_choice(arena, g, count, &choice); break;
     default: tree_choice(arena, g, 2 + (int)below(5), count, &choice);
     }
+    if (m->family->prefer) m->family->prefer(g, &choice);
     if (mt_build(g, &choice, &m->program, &err)) return false;
     CHECK_OK(mt_check_program(&m->program, NULL, &err), err);
     one.rules = mt_new(arena, struct mt_rule, g->nops);
@@ -389,8 +405,9 @@ static inline bool stale_state(struct mt_program *p) {
     return false;
 }
 
-static inline bool damage_program(struct mt_program *p, enum mutant_class class) {
-    switch (class) {
+static inline bool damage_program(const struct family *family, struct mt_program *p, int class) {
+    if (class >= NCLASSES) return family->damage(p, class - NCLASSES);
+    switch ((enum mutant_class) class) {
     case PART_TWICE: return below(2) ? merge_groups(p) : below(2) ? once_more(p) : whole_for_part(p);
     case OTHER_CUT: return below(5) ? shorter_range(p) : other_samples(p);
     case NO_SUBGROUP: return drop_subgroup(p);
@@ -440,8 +457,7 @@ static inline bool release_early(struct mt_lowered *low) {
 
 /* ---- verdicts ---- */
 
-static inline void count_mutant(struct mutants *m, enum mutant_class class, bool runs, double worst, bool accepted,
-                                const char *why) {
+static inline void count_mutant(struct mutants *m, int class, bool runs, double worst, bool accepted, const char *why) {
     m->made[class]++;
     bool wrong = runs && !(worst <= 1e-9);
     if (accepted && (wrong || !runs)) {
@@ -456,11 +472,11 @@ static inline void count_mutant(struct mutants *m, enum mutant_class class, bool
     m->right[class] += runs && !wrong;
 }
 
-static inline void try_program(struct mutants *m, enum mutant_class class) {
+static inline void try_program(struct mutants *m, int class) {
     struct mt_program mutant;
     struct mt_err err = MT_ERR_INIT;
     copy_program(&m->program, &mutant);
-    if (damage_program(&mutant, class)) {
+    if (damage_program(m->family, &mutant, class)) {
         bool runs = true;
         double worst = 0;
         for (int s = 0; s < NSEEDS && runs && worst <= 1e-9; s++) {
@@ -501,28 +517,30 @@ static inline int wrong_mutants(const struct mutants *m, int class) {
 }
 
 /* Until each class has `each` wrong mutants, of programs of all shapes in turn. */
-static inline void make_mutants(int each) {
+static inline void make_mutants_of(const struct family *family, int each) {
     struct mutants *m = calloc(1, sizeof *m);
-    int programs = 0, refused = 0, least = 0;
+    int programs = 0, refused = 0, least = 0, nclasses = NCLASSES + family->nmore;
+    m->family = family;
+    for (int i = 0; i < family->nmore; i++) class_names[NCLASSES + i] = family->names[i];
     for (; least < each; programs++) {
         struct mt_arena arena = MT_ARENA_INIT;
         char text[128];
         int64_t count = 1 + below(2);
         m->shape = (enum shape)(programs % NSHAPES);
-        struct mt_graph *g = random_graph(count * (2 + 2 * below(2)), text, sizeof text);
+        struct mt_graph *g = family->graph(count * (2 + 2 * below(2)), text, sizeof text);
         if (begin_program(m, &arena, g, count)) {
-            for (int class = 0; class < NCLASSES; class ++)
+            for (int class = 0; class < nclasses; class ++)
                 for (int k = 0; k < 6 && wrong_mutants(m, class) < each; k++)
                     if (class == EARLY_RELEASE)
                         try_lowered(m);
                     else
-                        try_program(m, (enum mutant_class) class);
+                        try_program(m, class);
             end_program(m);
         } else {
             refused++;
         }
         least = each;
-        for (int class = 0; class < NCLASSES; class ++)
+        for (int class = 0; class < nclasses; class ++)
             if (wrong_mutants(m, class) < least) least = wrong_mutants(m, class);
         mt_arena_release(&arena);
         mt_graph_free(g);
@@ -531,7 +549,7 @@ static inline void make_mutants(int each) {
     printf("%-26s %6s %6s", "", "made", "wrong");
     for (int s = 0; s < NSHAPES; s++) printf(" %14s", shape_names[s]);
     printf(" %10s %6s\n", "cannot run", "right");
-    for (int class = 0; class < NCLASSES; class ++) {
+    for (int class = 0; class < nclasses; class ++) {
         printf("%-26s %6d %6d", class_names[class], m->made[class], wrong_mutants(m, class));
         for (int s = 0; s < NSHAPES; s++) printf(" %14d", m->wrong[class][s]);
         printf(" %10d %6d\n", m->broken[class], m->right[class]);
@@ -543,6 +561,10 @@ static inline void make_mutants(int each) {
            "refused\n",
            made, programs - refused, refused, wrong);
     free(m);
+}
+
+static inline void make_mutants(int each) {
+    make_mutants_of(&(struct family){.graph = random_graph}, each);
 }
 
 #endif

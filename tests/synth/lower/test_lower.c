@@ -393,6 +393,39 @@ static void test_fusion(void) {
     mt_graph_free(g);
 }
 
+/* A Llama has a norm before everything and 2L residual norms; its gradients of norms add those of the residual paths,
+ * except the last norm's, and dgamma goes straight into its accumulator. */
+static void test_rms_fusion(void) {
+    enum { LAYERS = 2 };
+    static const enum mt_op_kind parts[] = {MT_OP_rms_sq, MT_OP_rms_apply, MT_OP_rms_dot, MT_OP_rms_grad,
+                                            MT_OP_rms_param_grad};
+    struct mt_graph *g =
+        training_graph("llama:layers=2,heads=2,kv_heads=1,embed=8,ffn=16,context=4,vocab=11,window=3", 6, 0);
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_choice choice;
+    struct mt_program program;
+    random_choice(&arena, g, 2, false, &choice);
+    for (int r = 0; r < 2; r++) choice.micro[r] = 1;
+    CHECK_OK(mt_build(g, &choice, &program, &err), err);
+    struct mt_lowered *low = lower(&program, 0, true);
+    for (int b = MT_BODY; b <= MT_LAST; b++) {
+        enum mt_block_kind block = (enum mt_block_kind)b;
+        CHECK_EQ(count_kind(low, block, MT_OP_rms_norm), 1);
+        CHECK_EQ(count_kind(low, block, MT_OP_residual_rms), 2 * LAYERS);
+        CHECK_EQ(count_finished(low, block, MT_OP_rms_norm_grad, 0, true), 2 * LAYERS + 1);
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) CHECK_EQ(count_kind(low, block, parts[k]), 0);
+        int with_residual = 0;
+        for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++)
+            with_residual += low->instrs[i].kind == MT_OP_rms_norm_grad && low->instrs[i].nin == 5;
+        CHECK_EQ(with_residual, 2 * LAYERS);
+    }
+    mt_lowered_free(low);
+    mt_program_release(&program);
+    mt_arena_release(&arena);
+    mt_graph_free(g);
+}
+
 /* A graph's program of one rank without micro-batches, lowered plain and fused. */
 struct alone {
     struct mt_arena arena;
@@ -520,6 +553,7 @@ int main(void) {
     test_kept_for_iterations(MT_OP_gelu);
     test_kept_for_iterations(MT_OP_relu);
     test_fusion();
+    test_rms_fusion();
     test_unsummed();
     test_alone();
     test_sets_off();

@@ -2,8 +2,8 @@
  * size, ragged lengths, each way to run it, and every row of attention_tiles.def. Outputs and scratch are poisoned,
  * what lies behind outputs must stay as it was, and a second run must give the same bits, unless any order is allowed.
  * All failures are listed before the test fails. Some 600 kernels are compiled: minutes, the first time. One part runs
- * alone if it is named: shapes, rows, a way, chosen, apart, or boxes, which are of queries apart from keys and values
- * (attention_box.h). */
+ * alone if it is named: shapes, rows, a way, chosen, apart, boxes, which are of queries apart from keys and values
+ * (attention_box.h), windows, or window_rows. */
 #include <stdarg.h>
 
 #include "kernels/base/number/rng.h"
@@ -17,6 +17,7 @@ static struct mt_stream *stream;
 static int cases, failures, refusals; /* of what this device, this build or the job does not let run */
 static bool any_order;                /* allowed to gradients */
 static bool apart;                    /* queries lie opposite to keys: all scores are far below zero */
+static int64_t window;                /* of causal attention, or 0 */
 static char doing[200];               /* the case, for messages */
 
 static void failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -165,11 +166,12 @@ static struct mt_tensor box(enum mt_type type, int naxes, const int64_t *extent,
 
 static void one(enum mt_type type, int64_t b, int64_t s, int64_t h, int64_t d, bool causal, double p,
                 const char *tiles) {
-    snprintf(doing, sizeof doing, "%s b=%lld s=%lld h=%lld d=%lld %s p=%g%s%s%s", mt_type_name(type), (long long)b,
-             (long long)s, (long long)h, (long long)d, causal ? "causal" : "full", p, tiles ? " tiles " : "",
-             tiles ? tiles : "", apart ? ", far apart" : "");
+    snprintf(doing, sizeof doing, "%s b=%lld s=%lld h=%lld d=%lld %s window=%lld p=%g%s%s%s", mt_type_name(type),
+             (long long)b, (long long)s, (long long)h, (long long)d, causal ? "causal" : "full", (long long)window, p,
+             tiles ? " tiles " : "", tiles ? tiles : "", apart ? ", far apart" : "");
     cases++;
-    struct mt_attr attr = {.scale = 1 / sqrt((double)d), .causal = causal, .p = p, .tag = 77, .any_order = any_order};
+    struct mt_attr attr = {
+        .scale = 1 / sqrt((double)d), .causal = causal, .window = window, .p = p, .tag = 77, .any_order = any_order};
     struct mt_clock clock = {.step = 3, .seed = UINT64_C(0x123456789abcdef)};
     struct mt_tensor qkv = box(MT_F64, 5, (int64_t[]){b, s, 3, h, d}, 3),
                      o = box(MT_F64, 4, (int64_t[]){b, s, h, d}, 2);
@@ -324,8 +326,10 @@ static void by_cudnn_any_order(void) {
 /* Queries apart from keys and values, on boxes of them (attention_box.h). */
 static bool run_box(void *way, struct mt_call *call) {
     struct mt_attention a = mt_attention_of(call);
-    snprintf(doing, sizeof doing, "%s %s of s=%lld from %lld t=%lld, %s", mt_op_info[call->kind].name,
-             mt_type_name(call->in[0].type), (long long)a.s, (long long)a.first, (long long)a.t, (const char *)way);
+    snprintf(doing, sizeof doing, "%s %s of s=%lld from %lld t=%lld g=%lld n=%lld d=%lld window=%lld p=%g, %s",
+             mt_op_info[call->kind].name, mt_type_name(call->in[0].type), (long long)a.s, (long long)a.first,
+             (long long)a.t, (long long)a.groups, (long long)a.share, (long long)a.d, (long long)call->attr->window,
+             call->attr->p, (const char *)way);
     cases++;
     return run(call);
 }
@@ -353,6 +357,45 @@ static void boxes(void) {
     unsetenv("MOTLEY_TUNE");
 }
 
+/* Windows narrower and wider than tiles: by each of our implementations, on boxes and packed; and as chosen. */
+static void in_windows(void) {
+    static const struct {
+        char way[12];
+        enum mt_type of_boxes, packed;
+    } ways[] = {{"row", MT_F32, MT_F32}, {"tiles", MT_BF16, MT_F16}, {"warpgroups", MT_BF16, MT_F16}};
+    static const int64_t widths[] = {1, 3, 64, 100, 130};
+    setenv("MOTLEY_TUNE", "off", 1);
+    for (int w = 0; w < 3; w++) {
+        char way[12];
+        memcpy(way, ways[w].way, sizeof way);
+        setenv("MOTLEY_CUDA_ATTENTION", way, 1);
+        each_attention_window(ways[w].of_boxes, run_box, way);
+        for (int i = 0; i < 10; i++) {
+            window = widths[i / 2];
+            one(ways[w].packed, 2, 257, 3, i % 2 ? 128 : 64, true, i / 2 == 3 ? 0.2 : 0, way);
+        }
+        window = 0;
+    }
+    unsetenv("MOTLEY_CUDA_ATTENTION"), unsetenv("MOTLEY_TUNE");
+    struct attention_box x = attention_boxes[4];
+    x.causal = true, x.window = 100;
+    box_check(&x, MT_BF16, run_box, (char[]){"chosen"});
+}
+
+/* Each row of attention_tiles.def, with windows that begin within a tile. */
+static void rows_in_windows(void) {
+    setenv("MOTLEY_TUNE", "off", 1);
+    for (int i = 0; i < (int)(sizeof tile_heads / sizeof *tile_heads); i++) {
+        char row[12];
+        struct attention_box x = attention_boxes[3];
+        snprintf(row, sizeof row, "%d", i);
+        setenv("MOTLEY_CUDA_ATTENTION", row, 1);
+        x.d = tile_heads[i], x.causal = true, x.window = i % 2 ? 70 : 150;
+        box_check(&x, MT_BF16, run_box, row);
+    }
+    unsetenv("MOTLEY_TUNE");
+}
+
 int main(int argc, char **argv) {
     struct mt_err err = MT_ERR_INIT;
     if (mt_device_open("cuda", &device, &err)) {
@@ -364,10 +407,18 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {
-        {"shapes", all_shapes}, {"rows", by_rows},   {"warpgroups", by_warpgroups},           {"tiles", by_tiles},
-        {"row", plainly},       {"cudnn", by_cudnn}, {"cudnn_any_order", by_cudnn_any_order}, {"chosen", as_chosen},
-        {"apart", far_apart},   {"boxes", boxes}};
+    } parts[] = {{"shapes", all_shapes},
+                 {"rows", by_rows},
+                 {"warpgroups", by_warpgroups},
+                 {"tiles", by_tiles},
+                 {"row", plainly},
+                 {"cudnn", by_cudnn},
+                 {"cudnn_any_order", by_cudnn_any_order},
+                 {"chosen", as_chosen},
+                 {"apart", far_apart},
+                 {"boxes", boxes},
+                 {"windows", in_windows},
+                 {"window_rows", rows_in_windows}};
     for (int i = 0; i < (int)(sizeof parts / sizeof *parts); i++)
         if (argc < 2 || !strcmp(argv[1], parts[i].name)) {
             parts[i].run();

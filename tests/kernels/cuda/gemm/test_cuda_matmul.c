@@ -1,6 +1,7 @@
 /* GEMMs on the GPU against plain C in double: odd and zero extents, groups of axes, addresses off the vectors'
  * alignment, every transposition, types, accumulation and epilogue, with the library's first algorithm, the measured
- * one, and those that a tuning file names, also a scrambled one. All failures are listed before the test ends. */
+ * one, those that a tuning file names, also a scrambled one, and our own kernel (`own [FORM]`: it alone). All failures
+ * are listed before the test ends. */
 #include <unistd.h>
 
 #include "kernels/base/arena.h"
@@ -28,6 +29,7 @@ struct variant {
     bool tf32, ta, tb, out_acc, accumulate;
     int shift; /* elements that every tensor's memory is off its alignment */
     bool heuristic;
+    const char *gemm; /* of MOTLEY_GEMM; or null */
 };
 
 static const char *describe(const struct problem *p, const struct variant *v) {
@@ -36,7 +38,8 @@ static const char *describe(const struct problem *p, const struct variant *v) {
     for (int i = 0; i < p->nm; i++) m *= p->m[i];
     for (int i = 0; i < p->nn; i++) n *= p->n[i];
     for (int i = 0; i < p->nk; i++) k *= p->k[i];
-    snprintf(text, sizeof text, "%s %s m=%lld n=%lld k=%lld (axes %d %d %d)%s%s%s%s%s%s%s%s", mt_op_info[v->kind].name,
+    snprintf(text, sizeof text, "%s%s%s %s m=%lld n=%lld k=%lld (axes %d %d %d)%s%s%s%s%s%s%s%s",
+             v->gemm ? v->gemm : "", v->gemm ? " " : "", mt_op_info[v->kind].name,
              v->tf32 ? "tf32" : mt_type_name(v->type), (long long)m, (long long)n, (long long)k, p->nm, p->nn, p->nk,
              v->ta ? " trans_a" : "", v->tb ? " trans_b" : "", v->out_acc ? " out_acc" : "",
              v->accumulate ? " accumulate" : "", v->kind == MT_OP_fused_matmul ? " epilogue " : "",
@@ -149,6 +152,10 @@ static bool run_there(const struct problem *p, const struct variant *v, struct m
         setenv("MOTLEY_TUNE", "off", 1);
     else
         unsetenv("MOTLEY_TUNE");
+    if (v->gemm)
+        setenv("MOTLEY_GEMM", v->gemm, 1);
+    else
+        unsetenv("MOTLEY_GEMM");
     mt_stream_op(stream, backend, call, NULL);
     enum mt_status st = mt_stream_sync(stream, 60, &err);
     if (scratch) mt_device_free(device, scratch);
@@ -277,6 +284,46 @@ static const struct problem problems[] = {
 };
 enum { NPROBLEMS = sizeof problems / sizeof *problems, ODD = 4 /* of them */ };
 
+/* Our own kernel, with each of its tiles: within one, several, an odd number of them, edges, and parts of k. Where it
+ * cannot, the library's is tested again. */
+static void own_tiles(const char *only) {
+    static const struct problem tiled[] = {{{8}, {8}, {8}, 1, 1, 1},        {{64}, {64}, {64}, 1, 1, 1},
+                                           {{136}, {264}, {200}, 1, 1, 1},  {{392}, {776}, {72}, 1, 1, 1},
+                                           {{24}, {1032}, {1544}, 1, 1, 1}, {{1288}, {16}, {640}, 1, 1, 1},
+                                           {{520}, {520}, {520}, 1, 1, 1}};
+    static const char *const forms[] = {"own",
+                                        "own:128x256/0/1",
+                                        "own:128x256/1/1",
+                                        "own:128x256/2/3",
+                                        "own:256x128/0/2",
+                                        "own:256x128/1/1",
+                                        "own:256x128/2/1",
+                                        "own:128x192/1/8",
+                                        "own:128x128/0/1",
+                                        "own:128x128/2/2",
+                                        "own:128x64/0/5",
+                                        "own:128x64/1/1",
+                                        "own:64x256/2/4",
+                                        "own:64x128/1/7",
+                                        "own:64x64/0/1"};
+    enum { NFORMS = sizeof forms / sizeof *forms };
+    for (int f = 0; f < NFORMS; f++) {
+        if (only && strcmp(only, forms[f])) continue;
+        for (size_t i = 0; i < sizeof tiled / sizeof *tiled; i++)
+            for (int turns = 0; turns < 4; turns++)
+                for (int out = 0; out < 4; out++) { /* half; float; float, added to; f16 */
+                    struct variant v = {.kind = MT_OP_matmul,
+                                        .type = out == 3 ? MT_F16 : MT_BF16,
+                                        .ta = turns & 1,
+                                        .tb = turns & 2,
+                                        .out_acc = out == 1 || out == 2,
+                                        .accumulate = out == 2,
+                                        .gemm = forms[f]};
+                    if (!out || turns == f % 4) one(&tiled[i], &v); /* each has to be compiled */
+                }
+    }
+}
+
 static void measured(void) {
     static const int odd[] = {1 << 6, 1 << 4, 1 << 5}; /* such that there are strips of n, of k and of m */
     every_way(&problems[5], 0, false, SOME_WAYS);
@@ -325,8 +372,11 @@ int main(int argc, char **argv) {
     if (!again) CHECK(mkdtemp(cache));
     if (!again) setenv("MOTLEY_CACHE", cache, 1);
     CHECK_OK(mt_stream_new(device, "compute", &stream, &err), err);
-    measured();
+    bool own = argc > 1 && !strcmp(argv[1], "own");
+    if (own) own_tiles(argc > 2 ? argv[2] : NULL);
+    if (!own) measured();
     if (!again) {
+        own_tiles(NULL);
         for (int i = NPROBLEMS - 1; i >= 0; i--) every_way(&problems[i], 0, true, ALL_WAYS);
         for (int i = 3; i < 5; i++) every_way(&problems[i], 1, true, ALL_WAYS);
         same_bits(MT_F32), same_bits(MT_BF16), same_bits(MT_F16);

@@ -1,0 +1,244 @@
+/* GEMMs by our own kernel (gemm_tiles.cu): of half types, on sm_90. Which tiles: a few of the best by an estimate,
+ * which counts waves of blocks; they are then measured beside the library's algorithms. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/gemm/gemm.h"
+#include "kernels/cuda/jit/shape.h"
+
+enum {
+    SLAB = 64,
+    ROW_BYTES = 128,
+    THREADS = 384,
+    STORE_BYTES = 4 * 64 * ROW_BYTES,
+    MOST_STAGES = 8,
+    LEAST_STAGES = 3,
+    MOST_PARTS = 8
+};
+
+/* As in gemm_tiles.cu. */
+struct tiles {
+    int rows, columns, parts, slabs, slabs_each;
+};
+
+/* A choice's numbers: gemm_choice.algo.data. */
+struct form {
+    uint64_t rows, columns, share, parts;
+};
+enum { SHARE_NONE, SHARE_B, SHARE_A };
+
+/* Tiles, whether both groups of consumers have a part of each, and the time that one takes beside 128 x 256, for its
+ * size. */
+static const struct kind {
+    int rows, columns;
+    bool together;
+    double slower;
+} kinds[] = {{128, 256, true, 1},    {256, 128, true, 1},    {128, 192, true, 1.04}, {128, 128, false, 1.08},
+             {128, 64, false, 1.45}, {64, 256, false, 1.15}, {64, 128, false, 1.4},  {64, 64, false, 2}};
+enum { NKINDS = sizeof kinds / sizeof *kinds };
+
+static const struct kind *kind_of(const struct form *f) {
+    for (int k = 0; k < NKINDS; k++)
+        if (f->rows == (uint64_t)kinds[k].rows && f->columns == (uint64_t)kinds[k].columns) return &kinds[k];
+    return NULL;
+}
+
+static struct form form_of(const struct gemm_choice *choice) {
+    const uint64_t *d = choice->algo.data;
+    return (struct form){d[0], d[1], d[2], d[3]};
+}
+
+static bool aligned(int64_t extent, enum mt_type type) {
+    return extent * mt_type_size(type) % 16 == 0;
+}
+
+/* TMA wants rows that begin at multiples of 16 bytes, and extents of 32 bits. y in half precision cannot be added to
+ * without rounding twice; what comes before a GEMM as a pass is added to as well. */
+bool gemm_tiles_possible(const struct cuda *cuda, const struct gemm_shape *s) {
+    bool half = mt_type_is_half((enum mt_type)s->in), adds = s->accumulate && s->out != MT_F32;
+    bool passes = s->epilogue != EPILOGUE_NONE && s->epilogue < EPILOGUE_GELU_GRAD;
+    int64_t a_row = s->trans_a ? s->m : s->k, b_row = s->trans_b ? s->k : s->n;
+    return cuda->sm == 90 && half && !adds && !passes && s->align >= 16 && aligned(a_row, s->in) &&
+           aligned(b_row, s->in) && aligned(s->n, s->out) && s->m < INT32_MAX / 2 && s->n < INT32_MAX / 2 &&
+           s->k < INT32_MAX / 2;
+}
+
+static int stages_of(const struct cuda *cuda, const struct form *f) {
+    int64_t stage = (int64_t)(f->rows + f->columns) * ROW_BYTES;
+    int64_t room = cuda->shared_bytes - 2048 - STORE_BYTES; /* alignment and barriers */
+    return (int)least(room / stage, MOST_STAGES);
+}
+
+static int shared_bytes_of(const struct cuda *cuda, const struct form *f) {
+    return 1024 + stages_of(cuda, f) * (int)(f->rows + f->columns) * ROW_BYTES + STORE_BYTES;
+}
+
+static struct tiles tiles_of(const struct gemm_shape *s, const struct form *f) {
+    struct tiles t = {.rows = (int)divide_up(s->m, (int64_t)f->rows),
+                      .columns = (int)divide_up(s->n, (int64_t)f->columns),
+                      .parts = (int)f->parts,
+                      .slabs = (int)divide_up(s->k, SLAB)};
+    t.slabs_each = (int)divide_up(t.slabs, t.parts);
+    return t;
+}
+
+static int64_t items_of(const struct tiles *t, const struct form *f) {
+    int64_t down = f->share == SHARE_B ? 2 : 1, across = f->share == SHARE_A ? 2 : 1;
+    return divide_up(t->rows, down) * divide_up(t->columns, across) * t->parts;
+}
+
+static bool is_possible(const struct cuda *cuda, const struct gemm_shape *s, const struct form *f) {
+    if (!kind_of(f) || f->share > SHARE_A || !f->parts || f->parts > MOST_PARTS) return false;
+    struct tiles t = tiles_of(s, f);
+    bool full = (t.parts - 1) * t.slabs_each < t.slabs; /* no part is empty */
+    int64_t sums_bytes = t.parts * s->m * s->n * (int64_t)sizeof(float);
+    bool sums = t.parts == 1 || (sums_bytes <= GEMM_WORKSPACE_BYTES && s->n % 4 == 0);
+    bool pairs = f->share == SHARE_B ? t.rows > 1 : f->share == SHARE_A ? t.columns > 1 : true;
+    return full && sums && pairs && stages_of(cuda, f) >= LEAST_STAGES;
+}
+
+bool gemm_tiles_usable(const struct cuda *cuda, const struct gemm_shape *s, const struct gemm_choice *choice) {
+    struct form f = form_of(choice);
+    return gemm_tiles_possible(cuda, s) && is_possible(cuda, s, &f);
+}
+
+/* ---- candidates ---- */
+
+struct estimate {
+    struct form form;
+    double cost; /* in slabs of the largest tile */
+};
+
+static int by_cost(const void *a, const void *b) {
+    double x = ((const struct estimate *)a)->cost, y = ((const struct estimate *)b)->cost;
+    return (x > y) - (x < y);
+}
+
+static int computing(const struct cuda *cuda, const struct gemm_shape *s) {
+    return s->nsm ? s->nsm : cuda->nsm;
+}
+
+/* Waves of tiles, each as long as its slabs and the store, where that is not hidden; and adding of parts. */
+static double cost_of(const struct cuda *cuda, const struct gemm_shape *s, const struct form *f) {
+    static const double store = 5;        /* slabs of computing that a tile's store takes */
+    static const double add_slabs = 1e-6; /* that an element of a part takes */
+    struct tiles t = tiles_of(s, f);
+    int64_t blocks = largest(computing(cuda, s) / (f->share ? 2 : 1), 1);
+    double each = (double)(f->rows * f->columns) / (128 * 256) * kind_of(f)->slower, alone = f->share ? 1 : 1.05;
+    double waves = (double)divide_up(items_of(&t, f), blocks), stores = kind_of(f)->together ? waves : 1;
+    double parts = t.parts > 1 ? 20 + add_slabs * (double)t.parts * (double)(s->m * s->n) : 0;
+    return each * alone * (waves * t.slabs_each + stores * store) + parts;
+}
+
+bool gemm_tiles_form(const char *text, uint16_t form[4]) {
+    int end = 0, n = sscanf(text, "%hux%hu/%hu/%hu%n", &form[0], &form[1], &form[2], &form[3], &end);
+    bool known = false;
+    for (int k = 0; k < NKINDS; k++) known |= form[0] == kinds[k].rows && form[1] == kinds[k].columns;
+    return n == 4 && !text[end] && known && form[2] <= SHARE_A && form[3] && form[3] <= MOST_PARTS;
+}
+
+/* Whether these are the tiles that are asked for. */
+static bool is_wanted(const struct gemm_shape *s, const struct form *f) {
+    const uint16_t *w = s->form;
+    return !w[0] || (f->rows == w[0] && f->columns == w[1] && f->share == w[2] && f->parts == w[3]);
+}
+
+void gemm_tiles_offered(const struct cuda *cuda, const struct gemm_shape *s, struct gemm_list *list) {
+    enum { MOST = 6, ALL = NKINDS * 3 * MOST_PARTS };
+    struct estimate all[ALL];
+    int n = 0;
+    if (!gemm_tiles_possible(cuda, s)) return;
+    for (int k = 0; k < NKINDS; k++)
+        for (uint64_t share = 0; share <= SHARE_A; share++)
+            for (uint64_t parts = 1; parts <= MOST_PARTS; parts++) {
+                struct form f = {(uint64_t)kinds[k].rows, (uint64_t)kinds[k].columns, share, parts};
+                if (is_wanted(s, &f) && is_possible(cuda, s, &f)) all[n++] = (struct estimate){f, cost_of(cuda, s, &f)};
+            }
+    qsort(all, (size_t)n, sizeof *all, by_cost);
+    for (int i = 0; i < n && i < MOST; i++) {
+        struct gemm_choice c = {.impl = GEMM_TILES};
+        memcpy(c.algo.data, &all[i].form, sizeof all[i].form);
+        gemm_list_add(list, &c);
+    }
+}
+
+/* ---- running ---- */
+
+/* Matrices [parts][rows][columns], in boxes of one. */
+struct matrix {
+    enum mt_type type;
+    const void *data;
+    int64_t rows, columns, parts;
+};
+static enum mt_status map(CUtensorMap *to, const struct matrix *x, cuuint32_t box_columns, cuuint32_t box_rows,
+                          struct mt_err *err) {
+    static const CUtensorMapDataType types[MT_NTYPES] = {[MT_F32] = CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+                                                         [MT_BF16] = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                                                         [MT_F16] = CU_TENSOR_MAP_DATA_TYPE_FLOAT16};
+    const cuuint64_t row_bytes = (cuuint64_t)(x->columns * mt_type_size(x->type));
+    const cuuint64_t extents[3] = {(cuuint64_t)x->columns, (cuuint64_t)x->rows, (cuuint64_t)x->parts},
+                     distances[2] = {row_bytes, row_bytes * (cuuint64_t)x->rows};
+    const cuuint32_t box[3] = {box_columns, box_rows, 1}, steps[3] = {1, 1, 1};
+    CUDA_TRY(cuTensorMapEncodeTiled(to, types[x->type], x->parts ? 3 : 2, (void *)(uintptr_t)x->data, extents,
+                                    distances, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+             err, "cuTensorMapEncodeTiled");
+    return MT_OK;
+}
+
+/* The maps of a, b and y. A slab of an operand is a box of 64 terms of its rows; or, turned, of 64 columns of terms. */
+static enum mt_status map_operands(const struct gemm_shape *s, const struct form *f, const struct gemm_data *data,
+                                   CUtensorMap maps[3], struct mt_err *err) {
+    enum mt_type in = (enum mt_type)s->in, out = f->parts == 1 ? (enum mt_type)s->out : MT_F32;
+    cuuint32_t half_a = f->share == SHARE_A ? 2 : 1, half_b = f->share == SHARE_B ? 2 : 1;
+    const struct matrix a = {in, data->a, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k, 0};
+    const struct matrix b = {in, data->b, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n, 0};
+    const struct matrix y = {out, f->parts == 1 ? data->y : data->scratch, s->m, s->n, (int64_t)f->parts};
+    enum mt_status st = map(&maps[0], &a, 64, (s->trans_a ? SLAB : (cuuint32_t)f->rows) / half_a, err);
+    if (!st) st = map(&maps[1], &b, 64, (s->trans_b ? (cuuint32_t)f->columns : SLAB) / half_b, err);
+    return st ? st : map(&maps[2], &y, (cuuint32_t)(ROW_BYTES / mt_type_size(out)), 64, err);
+}
+
+static enum mt_status add_parts(const struct cuda_queue *queue, const struct gemm_shape *s, int parts,
+                                const struct gemm_data *data, struct mt_err *err) {
+    enum { ADDERS = 256, EACH = 4 };
+    char definitions[200];
+    CUfunction kernel;
+    snprintf(definitions, sizeof definitions,
+             "-DTYPE=%s -DHALF=bf16 -DOUT=%s -DTURN_A=0 -DTURN_B=0 -DROWS=64 -DCOLUMNS=64 -DTOGETHER=0 -DSTAGES=3 "
+             "-DSHARE=0 -DADD=0 -DADD_PARTS=%d",
+             cuda_type((enum mt_type)s->in), cuda_type((enum mt_type)s->out), s->accumulate);
+    enum mt_status st = cuda_kernel(queue->cuda, "gemm_tiles", definitions, "gemm_add_parts", 0, &kernel, err);
+    int64_t n = s->m * s->n;
+    const void *sums = data->scratch;
+    void *y = data->y;
+    return st ? st
+              : cuda_launch(queue, kernel, divide_up(n, ADDERS * EACH), ADDERS, 0, (void *[]){&sums, &y, &n, &parts},
+                            err);
+}
+
+enum mt_status gemm_tiles_run(const struct cuda_queue *queue, const struct gemm_shape *s,
+                              const struct gemm_choice *choice, const struct gemm_data *data, struct mt_err *err) {
+    const struct form f = form_of(choice);
+    struct cuda *cuda = queue->cuda;
+    struct tiles t = tiles_of(s, &f);
+    bool whole = t.parts == 1;
+    int shared_bytes = shared_bytes_of(cuda, &f);
+    CUtensorMap maps[3];
+    CUfunction kernel;
+    char definitions[240];
+    enum mt_status st = map_operands(s, &f, data, maps, err);
+    if (st) return st;
+    snprintf(definitions, sizeof definitions,
+             "-DTYPE=%s -DHALF=%s -DOUT=%s -DTURN_A=%d -DTURN_B=%d -DROWS=%d -DCOLUMNS=%d -DTOGETHER=%d -DSTAGES=%d "
+             "-DSHARE=%d -DADD=%d",
+             cuda_type((enum mt_type)s->in), cuda_type((enum mt_type)s->in),
+             cuda_type(whole ? (enum mt_type)s->out : MT_F32), s->trans_a, !s->trans_b, (int)f.rows, (int)f.columns,
+             kind_of(&f)->together, stages_of(cuda, &f), (int)f.share, s->accumulate && whole);
+    if ((st = cuda_kernel(cuda, "gemm_tiles", definitions, "gemm_tiles", shared_bytes, &kernel, err))) return st;
+    int64_t each = f.share ? 2 : 1, blocks = least(items_of(&t, &f), largest(computing(cuda, s) / each, 1)) * each;
+    st = cuda_launch(queue, kernel, blocks, THREADS, shared_bytes, (void *[]){&maps[0], &maps[1], &maps[2], &t}, err);
+    return st || whole ? st : add_parts(queue, s, t.parts, data, err);
+}
