@@ -125,9 +125,10 @@ static enum mt_status read_prompt(const struct sample_flags *f, const struct wor
 }
 
 static void print_token(struct wording *w, int32_t token) {
-    if (w->tokenizer)
-        fputs(mt_token_stream_add(&w->stream, token), stdout);
-    else if (w->vocab == BYTES)
+    if (w->tokenizer) {
+        const char *text = mt_token_stream_add(&w->stream, token);
+        fwrite(text, 1, w->stream.length, stdout);
+    } else if (w->vocab == BYTES)
         putchar(token);
     else
         printf("%d ", token);
@@ -147,7 +148,11 @@ static enum mt_status sample(const struct sample_flags *f, struct mt_sampler *sa
         mt_tokens_add(&tokens, mt_sample_pick(logits, w.vocab, f->temperature, f->top_k, uniform));
         print_token(&w, tokens.ids[tokens.count - 1]);
     }
-    if (!st) puts(w.tokenizer ? mt_token_stream_end(&w.stream) : "");
+    if (!st && w.tokenizer) {
+        const char *rest = mt_token_stream_end(&w.stream);
+        fwrite(rest, 1, w.stream.length, stdout);
+    }
+    if (!st) putchar('\n');
     mt_token_stream_free(&w.stream);
     mt_tokenizer_free(w.tokenizer);
     free(tokens.ids);

@@ -150,9 +150,16 @@ static enum mt_status share(struct mt_data *d, struct mt_err *err) {
 
 /* ---- opening and closing ---- */
 
+/* Of the tokens, wherever they lie. */
 static uint64_t hash_files(const struct mt_data_source *source, uint64_t hash) {
-    for (int i = 0; i < source->spec.nfiles; i++)
-        hash = mt_hash64(source->files[i].content, source->files[i].size_bytes, hash);
+    for (int i = 0; i < source->spec.nfiles; i++) {
+        const struct mt_data_file *file = &source->files[i];
+        const void *tokens = file->bytes   ? (const void *)file->bytes
+                             : file->words ? (const void *)file->words
+                                           : file->longs;
+        size_t width = file->bytes ? sizeof *file->bytes : file->words ? sizeof *file->words : sizeof *file->longs;
+        hash = mt_hash64(tokens, (size_t)file->count * width, hash);
+    }
     return hash;
 }
 

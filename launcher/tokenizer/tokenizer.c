@@ -165,7 +165,7 @@ enum mt_status mt_tokenizer_encode(struct mt_tokenizer *t, const char *text, siz
 
 /* ---- decoding ---- */
 
-char *mt_tokenizer_decode(struct mt_tokenizer *t, const int32_t *ids, int64_t count, bool special) {
+char *mt_tokenizer_decode(struct mt_tokenizer *t, const int32_t *ids, int64_t count, bool special, size_t *length) {
     struct mt_pieces pieces = {0}, next = {0};
     for (int64_t i = 0; i < count; i++) {
         if (ids[i] < 0 || ids[i] >= t->vocab || !t->texts[ids[i]].text) continue;
@@ -179,6 +179,7 @@ char *mt_tokenizer_decode(struct mt_tokenizer *t, const int32_t *ids, int64_t co
         mt_decode(&t->decoders.part[i], &pieces, &next);
         pieces = next, next = old;
     }
+    if (length) *length = pieces.text.length;
     mt_text_add(&pieces.text, "", 1);
     char *text = pieces.text.bytes;
     free(pieces.ends);
@@ -186,30 +187,32 @@ char *mt_tokenizer_decode(struct mt_tokenizer *t, const int32_t *ids, int64_t co
     return text;
 }
 
+/* The text of `recent` beyond that of the printed ones; the stream's length is set. */
+static const char *new_text(struct mt_token_stream *s) {
+    size_t known, length;
+    free(mt_tokenizer_decode(s->tokenizer, s->recent.ids, s->printed, s->special, &known));
+    free(s->text);
+    s->text = mt_tokenizer_decode(s->tokenizer, s->recent.ids, s->recent.count, s->special, &length);
+    s->length = length > known ? length - known : 0;
+    return s->text + (length > known ? known : length);
+}
+
 const char *mt_token_stream_add(struct mt_token_stream *s, int32_t id) {
     static const char unfinished[] = "\xef\xbf\xbd";
     mt_tokens_add(&s->recent, id);
-    free(s->text);
-    char *before = mt_tokenizer_decode(s->tokenizer, s->recent.ids, s->printed, s->special);
-    s->text = mt_tokenizer_decode(s->tokenizer, s->recent.ids, s->recent.count, s->special);
-    size_t known = strlen(before), length = strlen(s->text);
-    free(before);
-    bool whole = length < 3 || memcmp(s->text + length - 3, unfinished, 3) != 0;
-    if (length <= known || !whole) return "";
+    const char *text = new_text(s);
+    if (s->length >= 3 && !memcmp(text + s->length - 3, unfinished, 3)) s->length = 0;
+    if (!s->length) return "";
     s->recent.count -= s->printed; /* what was new is what the next token's text may depend on */
     memmove(s->recent.ids, s->recent.ids + s->printed, (size_t)s->recent.count * sizeof *s->recent.ids);
     s->printed = s->recent.count;
-    return s->text + known;
+    return text;
 }
 
 const char *mt_token_stream_end(struct mt_token_stream *s) {
-    free(s->text);
-    char *before = mt_tokenizer_decode(s->tokenizer, s->recent.ids, s->printed, s->special);
-    s->text = mt_tokenizer_decode(s->tokenizer, s->recent.ids, s->recent.count, s->special);
-    size_t known = strlen(before), length = strlen(s->text);
-    free(before);
+    const char *text = new_text(s);
     s->recent.count = s->printed = 0;
-    return length > known ? s->text + known : "";
+    return text;
 }
 
 void mt_token_stream_free(struct mt_token_stream *s) {

@@ -51,15 +51,19 @@ int32_t mt_tokenizer_find(const struct mt_tokenizer *tokenizer, const char *text
 enum mt_status mt_tokenizer_encode(struct mt_tokenizer *tokenizer, const char *text, size_t length,
                                    struct mt_tokens *tokens, struct mt_err *err);
 
-/* The text of tokens, NUL-terminated and to be freed; bytes that are no UTF-8 are U+FFFD. Unknown numbers have no text,
- * and special tokens have none unless they are wanted. */
-char *mt_tokenizer_decode(struct mt_tokenizer *tokenizer, const int32_t *ids, int64_t count, bool special);
+/* The text of tokens, to be freed; bytes that are no UTF-8 are U+FFFD. Unknown numbers have no text, and special tokens
+ * have none unless they are wanted. A NUL follows; *length (or null) counts those that are in the text. */
+char *mt_tokenizer_decode(struct mt_tokenizer *tokenizer, const int32_t *ids, int64_t count, bool special,
+                          size_t *length);
 
 /* Text as tokens come, one after another: what a token adds once it is whole characters.
  *
  *     struct mt_token_stream stream = {.tokenizer = tokenizer};
- *     for (...) fputs(mt_token_stream_add(&stream, token), stdout);
- *     fputs(mt_token_stream_end(&stream), stdout);
+ *     for (...) {
+ *         const char *text = mt_token_stream_add(&stream, token);
+ *         fwrite(text, 1, stream.length, stdout);
+ *     }
+ *     ... mt_token_stream_end(&stream) ...
  *     mt_token_stream_free(&stream);
  *
  * Texts are valid until the next call. All together are the text of all tokens. */
@@ -68,7 +72,8 @@ struct mt_token_stream {
     bool special;            /* special tokens have text */
     struct mt_tokens recent; /* tokens whose text the next one's may depend on */
     int64_t printed;         /* the first of `recent`, whose text was returned */
-    char *text;              /* what was returned last */
+    size_t length;           /* of what was returned last */
+    char *text;              /* it is in this */
 };
 const char *mt_token_stream_add(struct mt_token_stream *stream, int32_t id);
 const char *mt_token_stream_end(struct mt_token_stream *stream);
