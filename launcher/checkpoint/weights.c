@@ -173,7 +173,8 @@ const struct mt_saved *mt_weights_find(const struct mt_safetensors *file, const 
     const struct mt_saved *tensor = mt_safetensors_find(file, name);
     if (tensor) return tensor;
     snprintf(prefixed, sizeof prefixed, "transformer.%s", name);
-    return mt_safetensors_find(file, prefixed);
+    tensor = mt_safetensors_find(file, prefixed);
+    return tensor || strncmp(name, "model.", 6) ? tensor : mt_safetensors_find(file, name + 6);
 }
 
 enum mt_status mt_weights_index_write(const char *folder, const char *shard, const struct mt_saved *tensors,
