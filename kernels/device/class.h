@@ -7,6 +7,7 @@
 
 #include "kernels/device/device.h"
 #include "kernels/device/facts.h"
+#include "kernels/device/put.h"
 #include "kernels/device/tuner.h"
 
 struct mt_device_class {
@@ -27,12 +28,16 @@ struct mt_device_class {
     enum mt_status (*host_alloc)(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err);
     void (*host_free)(struct mt_device *device, void *memory);
 
-    /* All four null: other processes cannot reach its memory. */
+    /* All seven null: other processes cannot reach its memory. */
     enum mt_status (*export_memory)(struct mt_device *device, void *memory, void *handle, struct mt_err *err);
     enum mt_status (*import_memory)(struct mt_device *device, const void *handle, void **memory, struct mt_err *err);
     void (*forget)(struct mt_device *device, void *memory);
     enum mt_status (*copy_peer)(struct mt_device *device, void *to, const void *from, int64_t size_bytes, int repeats,
                                 double *each_s, struct mt_err *err);
+    enum mt_status (*puts_start)(struct mt_device *device, const struct mt_put_probe *probe, struct mt_err *err);
+    enum mt_status (*puts_finish)(struct mt_device *device, double *each_s, struct mt_err *err);
+    enum mt_status (*turns)(struct mt_device *device, const struct mt_turns_probe *probe, double *each_s,
+                            struct mt_err *err);
 
     enum mt_status (*stream_new)(struct mt_device *device, const char *name, struct mt_stream **stream,
                                  struct mt_err *err);

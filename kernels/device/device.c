@@ -153,6 +153,22 @@ enum mt_status mt_device_copy_peer(struct mt_device *device, void *to, const voi
     return device->class->copy_peer(device, to, from, size_bytes, repeats, each_s, err);
 }
 
+enum mt_status mt_device_puts_start(struct mt_device *device, const struct mt_put_probe *probe, struct mt_err *err) {
+    if (!device->class->puts_start) return unreachable(device, err);
+    return device->class->puts_start(device, probe, err);
+}
+
+enum mt_status mt_device_puts_finish(struct mt_device *device, double *each_s, struct mt_err *err) {
+    if (!device->class->puts_finish) return unreachable(device, err);
+    return device->class->puts_finish(device, each_s, err);
+}
+
+enum mt_status mt_device_turns(struct mt_device *device, const struct mt_turns_probe *probe, double *each_s,
+                               struct mt_err *err) {
+    if (!device->class->turns) return unreachable(device, err);
+    return device->class->turns(device, probe, each_s, err);
+}
+
 enum mt_status mt_device_host_alloc(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err) {
     return device->class->host_alloc(device, size_bytes, memory, err);
 }

@@ -102,6 +102,8 @@ enum mt_status mt_checkpoint_open(const char *source, struct mt_safetensors **fi
     }
     if (!opened && !g.count) {
         st = mt_fail(err, MT_EINPUT, "%s: there is no checkpoint (" STEM "*" SUFFIX ") in this folder", source);
+        if (!access(mt_arena_printf(&g.arena, "%s/config.json", source), F_OK))
+            mt_err_hint(err, "it is a model's folder: --init %.200s starts with its weights", source);
     } else if (!opened) {
         st = mt_fail(err, MT_EINPUT, "%s: all of its %d checkpoints are damaged", source, g.count);
         mt_err_hint(err, "the warnings above say what is wrong with each; start again, or from another folder");

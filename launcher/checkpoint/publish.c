@@ -1,7 +1,7 @@
 /* The checkpoint itself is not copied: the index names its file, and of its tensors the parameters. */
 #include "launcher/checkpoint/publish.h"
 
-#include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +10,8 @@
 #include "launcher/checkpoint/internal.h"
 #include "launcher/checkpoint/weights.h"
 #include "synth/models/config/config.h"
+
+#define MOST_FILE_BYTES ((size_t)256 << 20)
 
 static enum mt_status write_index(const char *folder, int64_t step, const struct mt_graph *graph,
                                   struct mt_arena *arena, struct mt_err *err) {
@@ -21,17 +23,63 @@ static enum mt_status write_index(const char *folder, int64_t step, const struct
     return mt_weights_index_write(folder, strrchr(path, '/') + 1, tensors, count, err);
 }
 
-enum mt_status mt_checkpoint_publish(const char *folder, int64_t step, const struct mt_graph *graph,
-                                     const struct mt_model *model, double dropout, struct mt_err *err) {
-    struct mt_arena arena = MT_ARENA_INIT;
-    const char *path = mt_arena_printf(&arena, "%s/" MT_CONFIG_NAME, folder);
-    char *text = mt_config_text(model, graph->acc, dropout);
-    enum mt_status st = MT_OK;
-    if (text) {
-        st = write_index(folder, step, graph, &arena, err);
-        if (!st && access(path, F_OK) && errno == ENOENT) st = mt_file_replace(path, text, strlen(text), err);
-    }
+static bool is_there(const char *path) {
+    return !access(path, F_OK);
+}
+
+static enum mt_status write_config(const struct mt_publish *a, const char *path, struct mt_arena *arena,
+                                   struct mt_err *err) {
+    struct mt_config theirs;
+    bool known = a->init && is_there(mt_arena_printf(arena, "%s/" MT_CONFIG_NAME, a->init));
+    enum mt_status st = known ? mt_config_read(a->init, arena, &theirs, err) : MT_OK;
+    if (st) return st;
+    char *text = mt_config_text(a->model, a->graph->acc, a->dropout, known ? &theirs : NULL);
+    st = mt_file_replace(path, text, strlen(text), err);
     free(text);
+    return st;
+}
+
+static enum mt_status copy(const char *from, const char *to, struct mt_err *err) {
+    char *text;
+    size_t length;
+    if (!is_there(from) || is_there(to)) return MT_OK;
+    enum mt_status st = mt_file_read(from, MOST_FILE_BYTES, &text, &length, err);
+    if (st) return st;
+    st = mt_file_replace(to, text, length, err);
+    free(text);
+    return st;
+}
+
+/* Of a folder, all files that tokenizers of transformers have; a file alone gets the name by which it is found. */
+static enum mt_status copy_tokenizer(const struct mt_publish *a, struct mt_arena *arena, struct mt_err *err) {
+    static const char *const names[] = {"tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "special_tokens_map.json",
+                                        "added_tokens.json",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "vocab.txt",
+                                        "tokenizer.model",
+                                        "chat_template.jinja",
+                                        "generation_config.json"};
+    const char *from = a->tokenizer ? a->tokenizer : a->init;
+    enum mt_status st = MT_OK;
+    if (!from) return MT_OK;
+    if (!mt_is_folder(from)) return copy(from, mt_arena_printf(arena, "%s/%s", a->folder, names[0]), err);
+    for (int i = 0; i < (int)(sizeof names / sizeof *names) && !st; i++)
+        st = copy(mt_arena_printf(arena, "%s/%s", from, names[i]), mt_arena_printf(arena, "%s/%s", a->folder, names[i]),
+                  err);
+    return st;
+}
+
+enum mt_status mt_checkpoint_publish(const struct mt_publish *a, int64_t step, struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    const char *path = mt_arena_printf(&arena, "%s/" MT_CONFIG_NAME, a->folder);
+    enum mt_status st = MT_OK;
+    if (!mt_config_has(a->model)) goto out;
+    st = write_index(a->folder, step, a->graph, &arena, err);
+    if (!st && !is_there(path) && !(st = copy_tokenizer(a, &arena, err))) st = write_config(a, path, &arena, err);
+out:
     mt_arena_release(&arena);
     return st;
 }

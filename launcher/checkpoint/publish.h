@@ -7,9 +7,18 @@
 #include "launcher/checkpoint/checkpoint.h"
 #include "synth/models/model.h"
 
-/* Name the checkpoint of `step`, which is there, as the folder's weights; and write config.json, if there is none. Does
- * nothing for a model that transformers does not have. */
-enum mt_status mt_checkpoint_publish(const char *folder, int64_t step, const struct mt_graph *graph,
-                                     const struct mt_model *model, double dropout, struct mt_err *err);
+/* What a run's folder is made of. */
+struct mt_publish {
+    const char *folder;
+    const struct mt_graph *graph;
+    const struct mt_model *model;
+    double dropout;
+    const char *init;      /* the Hugging Face folder that the weights began with, or null: its token ids are kept */
+    const char *tokenizer; /* a tokenizer.json, or a folder with its files, or null: init's */
+};
+
+/* Name the checkpoint of `step`, which is there, as the folder's weights; and write config.json and the tokenizer's
+ * files, those that are not there. Does nothing for a model that transformers does not have. */
+enum mt_status mt_checkpoint_publish(const struct mt_publish *about, int64_t step, struct mt_err *err);
 
 #endif

@@ -7,6 +7,7 @@
 #include "launcher/session/agree.h"
 #include "launcher/checkpoint/checkpoint.h"
 #include "launcher/checkpoint/internal.h"
+#include "launcher/checkpoint/weights.h"
 #include "launcher/watch/watch.h"
 #include "synth/interp/init.h"
 
@@ -70,11 +71,7 @@ enum mt_status mt_checkpoint_save(struct mt_states *states, const char *path, co
 /* The tensor that a state is loaded from, or null. */
 static const struct mt_saved *source_of(const struct mt_safetensors *file, const struct mt_value *v,
                                         enum mt_load what) {
-    const struct mt_saved *t = mt_safetensors_find(file, v->name);
-    if (t || what == MT_LOAD_ALL) return t;
-    char name[512];
-    snprintf(name, sizeof name, "transformer.%s", v->name);
-    return mt_safetensors_find(file, name);
+    return what == MT_LOAD_ALL ? mt_safetensors_find(file, v->name) : mt_weights_find(file, v->name);
 }
 
 /* The states of loss scaling, which not every job has. */

@@ -168,6 +168,15 @@ enum mt_status mt_weights_open(const char *path, struct mt_safetensors **file, s
     return st;
 }
 
+const struct mt_saved *mt_weights_find(const struct mt_safetensors *file, const char *name) {
+    char prefixed[512];
+    const struct mt_saved *tensor = mt_safetensors_find(file, name);
+    if (tensor) return tensor;
+    snprintf(prefixed, sizeof prefixed, "transformer.%s", name);
+    tensor = mt_safetensors_find(file, prefixed);
+    return tensor || strncmp(name, "model.", 6) ? tensor : mt_safetensors_find(file, name + 6);
+}
+
 enum mt_status mt_weights_index_write(const char *folder, const char *shard, const struct mt_saved *tensors,
                                       int ntensors, struct mt_err *err) {
     struct mt_json_out out;

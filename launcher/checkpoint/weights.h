@@ -18,6 +18,10 @@
  * missing, and what disagrees. The caller closes it. */
 enum mt_status mt_weights_open(const char *path, struct mt_safetensors **file, struct mt_err *err);
 
+/* A tensor by its name in the model; or null. Files of models with a head have the prefix "transformer." before GPT-2's
+ * names; files of models without one lack "model." before Llama's. */
+const struct mt_saved *mt_weights_find(const struct mt_safetensors *file, const char *name);
+
 /* The index: tensors in the file's order, each with the number of its shard. */
 struct mt_weights_index {
     int ntensors, nshards;

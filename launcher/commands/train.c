@@ -50,7 +50,7 @@ static const struct argp_option flag_table[] = {
     {0, 0, 0, 0, "Output:", 3},
     {"out", KEY_OUT, "DIR", 0,
      "folder for checkpoints, run.json and metrics [that of --resume; else the first free of run, run-2, ...]", 3},
-    {"no-out", KEY_NO_OUT, 0, 0, "write none of these", 3},
+    {"no-out", KEY_NO_OUT, 0, 0, "write no checkpoints, no run.json and no metrics", 3},
     {"checkpoint-every", KEY_CHECKPOINT_EVERY, "N", 0, "steps between checkpoints; 0: only by time and at the end [0]",
      3},
     {"checkpoint-minutes", KEY_CHECKPOINT_MINUTES, "M", 0, "minutes between checkpoints; 0: not by time [10]", 3},
@@ -145,20 +145,23 @@ int mt_command_train(int argc, char **argv) {
         .parser = parse,
         .children = children,
         .args_doc = "PLAN --data FILE",
-        .doc = "Train by a plan: `mpirun -n RANKS motley train plan.json --data FILE --out DIR`.\v"
-               "SIGUSR1, to any rank or to mpirun, writes a checkpoint and goes on; SIGUSR2 writes one and exits with "
-               "0; so "
-               "does SIGTERM or SIGINT (Ctrl-C) to a rank, of which a second one ends it at once: no file is left half "
-               "written. After SIGTERM or Ctrl-C to mpirun the ranks are killed soon (a second, unless --mca "
-               "odls_base_sigkill_timeout says more): prefer SIGUSR2. When a rank is lost or makes no progress, all "
-               "processes exit with 4; mpirun itself exits with 4, or with 137 if a rank was killed. Ranks that the "
-               "plan leaves "
-               "out are started too, and wait; the first of the others reads and writes the files."};
+        .doc =
+            "Train by a plan: `mpirun -n RANKS motley train plan.json --data FILE --out DIR`.\v"
+            "SIGUSR1, to any rank or to mpirun, writes a checkpoint and goes on; SIGUSR2 writes one and exits with "
+            "0; so "
+            "does SIGTERM to a rank, or SIGINT (Ctrl-C), of which a second one ends it at once; no file is left half "
+            "written. After SIGTERM or Ctrl-C to mpirun the ranks are killed soon (a second, unless --mca "
+            "odls_base_sigkill_timeout says more): prefer SIGUSR2. When a rank is lost or makes no progress, all "
+            "processes exit with 4; mpirun itself exits with 4, or with 137 if a rank was killed. Ranks that the "
+            "plan leaves "
+            "out are started too, and wait; the first of the others reads and writes the files."};
     struct mt_err err = MT_ERR_INIT;
     struct train_flags flags = {.err = &err};
     mt_train_defaults(&flags.options);
     mt_data_flags_init(&flags.data, &err);
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &flags, &err);
+    const char *const folders[] = {flags.options.init, flags.options.resume};
+    mt_data_flags_find_tokenizer(&flags.data, folders, 2);
     if (!st) st = validate(&flags);
     flags.options.data = &flags.data.files, flags.options.val_fraction = flags.data.val_fraction;
     const struct mt_watch_options watch = mt_train_watch(&flags.options);

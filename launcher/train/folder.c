@@ -93,5 +93,11 @@ void mt_trainer_leave_folder(struct trainer *t) {
 }
 
 enum mt_status mt_trainer_publish(struct trainer *t, struct mt_err *err) {
-    return mt_checkpoint_publish(t->folder, t->step, t->planned.graph, &t->planned.model, t->plan->job.dropout, err);
+    const char *init = t->options->init;
+    struct mt_publish about = {.folder = t->folder,
+                               .graph = t->planned.graph,
+                               .model = &t->planned.model,
+                               .dropout = t->plan->job.dropout,
+                               .init = init && mt_is_folder(init) ? init : NULL};
+    return mt_checkpoint_publish(&about, t->step, err);
 }

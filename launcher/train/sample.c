@@ -4,10 +4,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "kernels/base/file.h"
 #include "launcher/checkpoint/checkpoint.h"
+#include "launcher/checkpoint/weights.h"
 #include "launcher/execute/executor.h"
 #include "planner/plan/planned.h"
+#include "synth/models/config/config.h"
 
 #define DEADLINE_S 600.0
 enum { SHORTEST = 16 };
@@ -56,12 +60,39 @@ static enum mt_type activation_type(const struct mt_safetensors *file) {
     return MT_F32;
 }
 
-static enum mt_status open_model(struct mt_sampler *s, const char *checkpoint, struct mt_err *err) {
+/* A checkpoint says its model itself; a Hugging Face folder in its config.json. */
+static enum mt_status open_checkpoint(struct mt_sampler *s, const char *path, struct mt_err *err) {
     struct mt_checkpoint_about about;
     enum mt_status st;
-    if ((st = mt_checkpoint_open(checkpoint, &s->file, err)) || (st = mt_checkpoint_about(s->file, &about, err)))
-        return st;
-    if ((st = mt_model_parse(about.model, &s->model, err))) return mt_err_context(err, "%s", s->file->path);
+    if ((st = mt_checkpoint_open(path, &s->file, err)) || (st = mt_checkpoint_about(s->file, &about, err))) return st;
+    st = mt_model_parse(about.model, &s->model, err);
+    return st ? mt_err_context(err, "%s", s->file->path) : MT_OK;
+}
+
+static enum mt_status open_folder(struct mt_sampler *s, const char *folder, struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_config config;
+    enum mt_status st = mt_config_read(folder, &arena, &config, err);
+    if (!st) st = mt_model_parse(config.model, &s->model, err);
+    if (!st) st = mt_weights_open(folder, &s->file, err);
+    mt_arena_release(&arena);
+    return st;
+}
+
+static bool is_model_folder(const char *path) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_err ignored = MT_ERR_INIT;
+    int checkpoints = 0;
+    bool folder = mt_is_folder(path) && !access(mt_arena_printf(&arena, "%s/" MT_CONFIG_NAME, path), F_OK) &&
+                  !mt_checkpoint_count(path, &checkpoints, &ignored) && !checkpoints;
+    mt_arena_release(&arena);
+    return folder;
+}
+
+static enum mt_status open_model(struct mt_sampler *s, const char *checkpoint, struct mt_err *err) {
+    enum mt_status st =
+        is_model_folder(checkpoint) ? open_folder(s, checkpoint, err) : open_checkpoint(s, checkpoint, err);
+    if (st) return st;
     s->context = mt_model_get(&s->model, "context"), s->vocab = mt_model_get(&s->model, "vocab");
     s->type = activation_type(s->file);
     s->window = mt_calloc((size_t)s->context, sizeof *s->window);
@@ -102,7 +133,7 @@ static enum mt_status load_weights(struct mt_sampler *s, struct mt_err *err) {
     for (int v = 0; v < s->graph->nvalues && !st; v++) {
         const struct mt_value *value = &s->graph->values[v];
         if (value->kind != MT_VALUE_STATE) continue;
-        const struct mt_saved *tensor = mt_safetensors_find(s->file, value->name);
+        const struct mt_saved *tensor = mt_weights_find(s->file, value->name);
         if (!tensor || tensor->count != mt_value_count(s->graph, v))
             return mt_fail(err, MT_EINPUT, "%s: has no tensor %s of the model's size", s->file->path, value->name);
         void *numbers = mt_malloc((size_t)(tensor->count * mt_type_size(value->type)));

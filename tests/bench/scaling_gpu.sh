@@ -27,7 +27,7 @@ make_plan() { # FILE RANKS BATCH FLAG...
   "$motley" plan --model "$model" --precision bf16 --device "$device" --ranks "$2" --batch "$3" --steps "$steps" -o "$1" "${@:4}" >"$1.txt"
 }
 train() { # RANKS PLAN FLAG...: k tokens a second, the last half of the steps
-  mpirun --bind-to none -n "$1" "$motley" train "$2" --device "$device" --data "$text" --val-fraction 0 --log-every $((steps / 2)) \
+  mpirun --bind-to none -n "$1" "$motley" train "$2" --device "$device" --data "$text" --val-fraction 0 --no-out --log-every $((steps / 2)) \
     "${@:3}" >"$2.out" 2>&1 || { tail -n 5 "$2.out" >&2; return 1; }
   grep -o '[0-9.]* [kMG]\{0,1\} *tokens/s' "$2.out" | tail -n 1 |
     awk '{ print $1 * ($2 == "M" ? 1000 : $2 == "G" ? 1e6 : $2 == "k" ? 1 : 0.001) }'

@@ -25,6 +25,12 @@ for model in "$folders"/*/; do
     --storage split -o - 2>plan.txt | cmp - "$name.json" || fail "$name: its own config.json is of another plan: $(cat plan.txt)"
 done
 
+# Text from a folder: the tokens that transformers finds likeliest after "123".
+for model in "$folders"/*/; do
+  $MOTLEY sample "$model" --prompt 123 --tokens 12 --temperature 0 >sample.txt || fail "$model"
+  [ "$(head -c 15 sample.txt | od -An -v -tu1 | xargs)" = "$(cat "$model/greedy")" ] || fail "$model: other tokens: $(od -tu1 sample.txt)"
+done
+
 # What is loaded besides, of another model, or not there.
 gpt2=$folders/gpt2
 cp -r "$gpt2" mine && chmod -R u+w mine
@@ -34,6 +40,19 @@ grep -qF 'mine/ is gpt2:layers=2,heads=2,embed=12,context=16,vocab=256,ffn=48,bi
   fail "$(cat said.txt)"
 grep -q '"dropout": 0.1' plan.json || fail "the plan has not the folder's dropout"
 plan --model mine/config.json --dropout 0.3 && grep -q '"dropout": 0.3' plan.json || fail "--dropout is above the folder"
+refused 2 "folders/gpt2: there is no checkpoint" $MOTLEY train plan.json --data text.txt --resume "$folders/gpt2"
+grep -q "it is a model's folder: --init" err.txt || fail "$(cat err.txt)"
+
+# The tokenizer's files and ids go along; what is there already stays.
+printf '{"model": "one"}' >mine/tokenizer.json
+printf 'a b' >mine/merges.txt
+sed -i 's/"eos_token_id": 0/"eos_token_id": [7, 9]/' mine/config.json
+mkdir kept && printf 'c d' >kept/merges.txt
+$MOTLEY train plan.json --data text.txt --init mine --out kept >out.txt 2>&1 || fail "$(cat out.txt)"
+cmp mine/tokenizer.json kept/tokenizer.json && [ "$(cat kept/merges.txt)" = "c d" ] || fail "$(ls kept)"
+grep -qF '"eos_token_id": [7, 9],' kept/config.json && grep -qF '"bos_token_id": 0,' kept/config.json || fail "$(cat kept/config.json)"
+[ ! -e kept/vocab.json ] || fail "$(ls kept)"
+
 sed -i 's/"n_head": 2/"n_head": 3/' mine/config.json
 refused 2 "--init mine: is a gpt2:layers=2,heads=3,embed=12" $MOTLEY train plan.json --data text.txt --init mine
 sed -i 's/"n_head": 3/"n_heads": 2/' mine/config.json

@@ -1,5 +1,5 @@
 /* Inside the CUDA device: what device.c (the GPU and its memory), stream.c (streams and events), capture.c (graphs),
- * peer.c, device_facts.c and tuned_call.c share. */
+ * peer.c, puts.c, device_facts.c and tuned_call.c share. */
 #ifndef MT_KERNELS_CUDA_DEVICE_INTERNAL_H
 #define MT_KERNELS_CUDA_DEVICE_INTERNAL_H
 
@@ -15,6 +15,8 @@ struct cuda_device {
     struct mt_err pending;               /* of mt_device_emulate, reported by the first stream */
     CUstream copies;                     /* to and from the host */
     CUevent tail;                        /* an event for the streams that a copy waits for */
+    CUevent put_span[2];                 /* of puts that are timed (puts.c) */
+    int put_repeats;                     /* 0: none were started */
     int multiprocessors;                 /* of the GPU; the compute stream has cuda.nsm of them */
     int64_t others_bytes;                /* of memory, held by other processes when the device was opened */
     int64_t context_bytes, opened_bytes; /* as in kernels/device/facts.h */
@@ -39,6 +41,12 @@ enum mt_status cuda_import(struct mt_device *device, const void *handle, void **
 void cuda_forget(struct mt_device *device, void *memory);
 enum mt_status cuda_copy_peer(struct mt_device *device, void *to, const void *from, int64_t size_bytes, int repeats,
                               double *each_s, struct mt_err *err);
+
+/* For the class (puts.c). */
+enum mt_status cuda_puts_start(struct mt_device *device, const struct mt_put_probe *probe, struct mt_err *err);
+enum mt_status cuda_puts_finish(struct mt_device *device, double *each_s, struct mt_err *err);
+enum mt_status cuda_turns(struct mt_device *device, const struct mt_turns_probe *probe, double *each_s,
+                          struct mt_err *err);
 
 /* ---- streams and events (stream.c), for the class ---- */
 struct cuda_stream;

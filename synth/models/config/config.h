@@ -20,10 +20,18 @@
 
 #define MT_CONFIG_NAME "config.json"
 
+/* Token ids that generation begins and ends with; none, one, or several of which each does. */
+enum { MT_TOKEN_BOS, MT_TOKEN_EOS, MT_TOKEN_PAD, MT_NTOKENS, MT_TOKEN_MOST_IDS = 16 };
+struct mt_token_ids {
+    int count;
+    int64_t ids[MT_TOKEN_MOST_IDS];
+};
+
 struct mt_config {
     const char *model; /* the canonical text, in the arena */
     double dropout;    /* of training; -1: the architecture has none */
     const char *note;  /* what a person should know, in the arena; "": nothing */
+    struct mt_token_ids tokens[MT_NTOKENS];
 };
 
 /* Whether `text`, given as a model, names a folder or a config.json, and not a model's text. */
@@ -36,8 +44,9 @@ enum mt_status mt_config_read(const char *path, struct mt_arena *arena, struct m
 enum mt_status mt_config_parse(const char *name, const char *text, size_t length, struct mt_arena *arena,
                                struct mt_config *config, struct mt_err *err);
 
-/* A config.json for weights of `type` that were trained with `dropout`, which the caller frees; null: transformers has
- * no such model. */
-char *mt_config_text(const struct mt_model *model, enum mt_type type, double dropout);
+bool mt_config_has(const struct mt_model *model); /* whether transformers has this model */
+/* A config.json for weights of `type` that were trained with `dropout`, with the token ids of `tokens` (null: none),
+ * which the caller frees; null: transformers has no such model. */
+char *mt_config_text(const struct mt_model *model, enum mt_type type, double dropout, const struct mt_config *tokens);
 
 #endif

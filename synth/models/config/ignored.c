@@ -5,16 +5,18 @@
 #define IGNORED(name)                                                                                                  \
     { .key = name, .meaning = MT_KEY_IGNORED, .optional = true }
 
+const char *const mt_config_token_keys[MT_NTOKENS] = {"bos_token_id", "eos_token_id", "pad_token_id"};
+
 const struct mt_config_key mt_config_ignored[] = {
+    {.key = "bos_token_id", .meaning = MT_KEY_TOKENS, .optional = true},
+    {.key = "eos_token_id", .meaning = MT_KEY_TOKENS, .optional = true},
+    {.key = "pad_token_id", .meaning = MT_KEY_TOKENS, .optional = true},
     IGNORED("_name_or_path"),
     IGNORED("architectures"),
     IGNORED("transformers_version"),
     IGNORED("torch_dtype"),
     IGNORED("dtype"),
     IGNORED("use_cache"),
-    IGNORED("bos_token_id"),
-    IGNORED("eos_token_id"),
-    IGNORED("pad_token_id"),
     IGNORED("sep_token_id"),
     IGNORED("unk_token_id"),
     IGNORED("decoder_start_token_id"),
@@ -64,7 +66,10 @@ const struct mt_config_key mt_config_ignored[] = {
     IGNORED("is_decoder"),
     IGNORED("tf_legacy_loss"),
     IGNORED("model_type"),
+    IGNORED("is_llama_config"),
+    IGNORED("transformers.js_config"),
     {.key = "initializer_range", .meaning = MT_KEY_STD, .optional = true},
+    {.key = "rope_interleaved", .meaning = MT_KEY_ONLY, .optional = true, .values = "false"},
     {.key = "is_encoder_decoder", .meaning = MT_KEY_ONLY, .optional = true, .values = "false"},
     {.key = "tie_encoder_decoder", .meaning = MT_KEY_ONLY, .optional = true, .values = "false"},
     {.key = "cross_attention_hidden_size", .meaning = MT_KEY_ONLY, .optional = true, .values = "null"},

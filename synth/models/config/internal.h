@@ -14,6 +14,7 @@ enum mt_key_meaning {
     MT_KEY_ROPE,    /* an object about rotary positions (rope.c); null: there is none */
     MT_KEY_DROPOUT, /* a probability; all of them must agree */
     MT_KEY_STD,     /* of fresh weights, which Motley draws with 0.02 */
+    MT_KEY_TOKENS,  /* token ids: what is read is written again, but changes nothing here */
     MT_KEY_IGNORED  /* does not change what the model computes */
 };
 
@@ -39,6 +40,7 @@ struct mt_architecture {
 
 extern const struct mt_architecture *const mt_architectures[];
 extern const int mt_narchitectures;
+extern const char *const mt_config_token_keys[MT_NTOKENS];
 extern const struct mt_config_key mt_config_ignored[];    /* of all architectures */
 extern const struct mt_config_key mt_config_llama_keys[]; /* of llama and those that share its blocks */
 

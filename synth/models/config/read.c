@@ -122,6 +122,27 @@ static enum mt_status take_each(struct mt_config_reader *r, struct mt_json membe
     return st;
 }
 
+/* An id, or a list of them; null and what is neither is none. */
+static enum mt_status take_tokens(struct mt_config_reader *r, struct mt_json member, const char *key,
+                                  struct mt_err *err) {
+    struct mt_err ignored = MT_ERR_INIT;
+    struct mt_json item;
+    int which = 0, count;
+    while (strcmp(key, mt_config_token_keys[which])) which++;
+    struct mt_token_ids *t = &r->config->tokens[which];
+    t->count = 0;
+    if (!mt_json_as_int(member, 0, INT64_MAX, &t->ids[0], &ignored)) {
+        t->count = 1;
+        return MT_OK;
+    }
+    if (mt_json_length(member, MT_TOKEN_MOST_IDS, &count, &ignored)) return MT_OK;
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < count && !st; i++)
+        if (!(st = mt_json_item(member, i, &item, err))) st = mt_json_as_int(item, 0, INT64_MAX, &t->ids[i], err);
+    t->count = count;
+    return st;
+}
+
 static enum mt_status read_member(struct mt_config_reader *r, struct mt_json object, const struct mt_config_key *key,
                                   struct mt_json member, struct mt_err *err) {
     enum mt_status st = MT_OK;
@@ -141,6 +162,7 @@ static enum mt_status read_member(struct mt_config_reader *r, struct mt_json obj
         if (p >= 1) return mt_json_fail(member, err, "is 1: nothing would be left");
         return take_dropout(r, member, key->key, p, err);
     case MT_KEY_STD: return take_std(r, member, err);
+    case MT_KEY_TOKENS: return take_tokens(r, member, key->key, err);
     case MT_KEY_IGNORED: return MT_OK;
     }
     return MT_OK;

@@ -13,6 +13,10 @@ static const struct mt_architecture *architecture_of(const struct mt_model *mode
     return NULL;
 }
 
+bool mt_config_has(const struct mt_model *model) {
+    return architecture_of(model) != NULL;
+}
+
 /* The first of "a|b", which are JSON texts of scalars. */
 static void put_first(struct mt_json_out *out, const char *key, const char *values) {
     char text[64];
@@ -39,11 +43,25 @@ static void put_key(struct mt_json_out *out, const struct mt_config_key *k, cons
     case MT_KEY_DROPOUT: mt_json_put_real(out, k->key, dropout); break;
     case MT_KEY_EACH:
     case MT_KEY_STD:
+    case MT_KEY_TOKENS:
     case MT_KEY_IGNORED: break;
     }
 }
 
-char *mt_config_text(const struct mt_model *model, enum mt_type type, double dropout) {
+/* Left out, they would be those of the published models. */
+static void put_tokens(struct mt_json_out *out, const struct mt_config *from) {
+    for (int t = 0; t < MT_NTOKENS; t++) {
+        const struct mt_token_ids *ids = from ? &from->tokens[t] : &(struct mt_token_ids){0};
+        if (!ids->count)
+            mt_json_put_real_or_null(out, mt_config_token_keys[t], NAN);
+        else if (ids->count == 1)
+            mt_json_put_int(out, mt_config_token_keys[t], ids->ids[0]);
+        else
+            mt_json_put_ints(out, mt_config_token_keys[t], ids->ids, ids->count);
+    }
+}
+
+char *mt_config_text(const struct mt_model *model, enum mt_type type, double dropout, const struct mt_config *tokens) {
     const struct mt_architecture *architecture = architecture_of(model);
     if (!architecture) return NULL;
     struct mt_json_out out;
@@ -56,9 +74,7 @@ char *mt_config_text(const struct mt_model *model, enum mt_type type, double dro
     for (int t = 0; architecture->keys[t]; t++)
         for (const struct mt_config_key *k = architecture->keys[t]; k->key; k++)
             if (k->written) put_key(&out, k, model, dropout);
-    /* Token ids are the tokenizer's: left out, they would be those of the published models. */
-    mt_json_put_real_or_null(&out, "bos_token_id", NAN);
-    mt_json_put_real_or_null(&out, "eos_token_id", NAN);
+    put_tokens(&out, tokens);
     mt_json_put_string(&out, "torch_dtype", type == MT_F64 ? "float64" : "float32");
     mt_json_close(&out);
     return out.text;

@@ -88,6 +88,8 @@ static void test_shards(void) {
     CHECK_EQ(mt_safetensors_find(file, "A")->type, MT_F32);
     CHECK_EQ(mt_safetensors_find(file, "D")->type, MT_F16);
     CHECK_TEXT(mt_safetensors_path_of(file, mt_safetensors_find(file, "D")), in_folder("c.safetensors"));
+    CHECK(mt_weights_find(file, "D") == mt_safetensors_find(file, "D"));
+    CHECK(mt_weights_find(file, "model.D") == mt_safetensors_find(file, "D") && !mt_weights_find(file, "mode.D"));
     CHECK(mt_safetensors_carries_checksums(file));
     CHECK_OK(mt_safetensors_verify(file, &err), err);
     mt_safetensors_close(file);

@@ -214,6 +214,27 @@ static void test_refused(void) {
     CHECK(strstr(err.text, "/config.json") && strstr(err.hint, "as transformers writes it"), "%s", err.text);
 }
 
+/* Token ids are those of the file that is given, one, several or none; others are no matter of models. */
+static void test_tokens(void) {
+    struct mt_config config, again;
+    struct mt_model model;
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_OK(parse(llama, &config, &err), err);
+    CHECK(config.tokens[MT_TOKEN_BOS].count == 1 && config.tokens[MT_TOKEN_BOS].ids[0] == 128000);
+    CHECK(config.tokens[MT_TOKEN_EOS].count == 2 && config.tokens[MT_TOKEN_EOS].ids[1] == 128008);
+    CHECK_EQ(config.tokens[MT_TOKEN_PAD].count, 0);
+    CHECK_OK(mt_model_parse(config.model, &model, &err), err);
+    char *text = mt_config_text(&model, MT_F32, 0, &config);
+    CHECK(strstr(text, "\"bos_token_id\": 128000,") && strstr(text, "\"eos_token_id\": [128001, 128008],"), "%s", text);
+    CHECK_OK(parse(text, &again, &err), err);
+    CHECK(!memcmp(again.tokens, config.tokens, sizeof config.tokens));
+    free(text);
+    CHECK_OK(parse(edited(llama, "128000", "\"<s>\""), &config, &err), err);
+    CHECK_EQ(config.tokens[MT_TOKEN_BOS].count, 0);
+    CHECK_EQ(parse(edited(llama, "128008", "\"</s>\""), &config, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "eos_token_id[1]: must be a whole number"), "%s", err.text);
+}
+
 /* What is written is read as the same model, with the numbers that transformers' keys have. */
 static void test_write(void) {
     static const char *const models[] = {"gpt2:char,tied=0", "gpt2:124m", "gpt2:355m,ffn=64,vocab=77,context=5"};
@@ -221,7 +242,7 @@ static void test_write(void) {
         struct mt_model model;
         struct mt_err err = MT_ERR_INIT;
         CHECK_OK(mt_model_parse(models[i], &model, &err), err);
-        char *text = mt_config_text(&model, i ? MT_F32 : MT_F64, 0.25 * i);
+        char *text = mt_config_text(&model, i ? MT_F32 : MT_F64, 0.25 * i, NULL);
         expect(text, mt_model_text(&model, &arena), 0.25 * i, "");
         CHECK(strstr(text, i ? "\"torch_dtype\": \"float32\"" : "\"torch_dtype\": \"float64\""), "%s", text);
         CHECK(strstr(text, "\"architectures\": [\"GPT2LMHeadModel\"]"), "%s", text);
@@ -241,7 +262,7 @@ static void test_write(void) {
         struct mt_model model;
         struct mt_err err = MT_ERR_INIT;
         CHECK_OK(mt_model_parse(llamas[i].model, &model, &err), err);
-        char *text = mt_config_text(&model, MT_F32, 0);
+        char *text = mt_config_text(&model, MT_F32, 0, NULL);
         expect(text, mt_model_text(&model, &arena), -1, "");
         CHECK(strstr(text, llamas[i].head), "%s", text);
         free(text);
@@ -251,7 +272,7 @@ static void test_write(void) {
         struct mt_model model;
         struct mt_err err = MT_ERR_INIT;
         CHECK_OK(mt_model_parse(ours[i], &model, &err), err);
-        CHECK(!mt_config_text(&model, MT_F32, 0), "transformers has no such model");
+        CHECK(!mt_config_text(&model, MT_F32, 0, NULL), "transformers has no such model");
     }
 }
 
@@ -298,6 +319,7 @@ int main(void) {
     test_read_llama();
     test_refused();
     test_refused_llama();
+    test_tokens();
     test_write();
     test_paths();
     const char *const good[] = {gpt2, llama, mistral5, qwen2};

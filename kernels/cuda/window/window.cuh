@@ -1,0 +1,194 @@
+/* One-sided access between GPUs of a host, on the device: the terms and the rule of kernels/window/window.h, on memory
+ * of peers that is mapped (mt_device_import). A window's part is an address; every rank knows those of all.
+ *
+ *     put_signal<BLOCK>(peer + at, mine + at, bytes, (u64 *)(peer + ready), 1, ADD);  // all threads of the block call
+ *     if (!wait<BLOCK>((u64 *)(mine + ready), epoch, watch)) return;                   // on the peer: the bytes are there
+ *
+ * Levels: what one thread, one warp or one block does together; all of its threads call, with equal arguments, and a
+ * call begins and ends with the level's own barrier where other threads' accesses must be ordered.
+ *
+ * A signal is released, and a wait acquires, at the scope of the system: what threads of the level wrote before it, the
+ * level that waits sees. Bulk copies (TMA, sm_90 and later) go through another proxy, so that both sides need fences:
+ *
+ *     bulk_put(...); bulk_commit(); bulk_quiet();     // done, and not merely read: .wait_group, not .wait_group.read
+ *     proxy_fence(); signal<THREAD>(...);
+ *     wait<THREAD>(...); proxy_fence(); bulk_get(...);
+ *
+ * No spin is without end: each polls an abort word of this GPU's memory, that any rank may set, and the GPU's clock. One
+ * that gives up sets the word, and says in `stalled` what it waited for. */
+#ifndef MT_KERNELS_CUDA_WINDOW_WINDOW_CUH
+#define MT_KERNELS_CUDA_WINDOW_WINDOW_CUH
+
+enum level { THREAD, WARP, BLOCK };
+
+struct watch {
+    u64 *aborted;     /* of this GPU; 0: nobody has given up */
+    u64 *stalled;     /* [3]: the signal's address, its value, what was waited for */
+    u64 deadline_ns;  /* of one wait */
+};
+
+/* ---- levels ---- */
+
+template <level L> __device__ inline int lane() {
+    return L == THREAD ? 0 : L == WARP ? (int)threadIdx.x % 32 : (int)threadIdx.x;
+}
+template <level L> __device__ inline int lanes() {
+    return L == THREAD ? 1 : L == WARP ? 32 : (int)blockDim.x;
+}
+template <level L> __device__ inline void join() {
+    if constexpr (L == WARP) __syncwarp();
+    if constexpr (L == BLOCK) __syncthreads();
+}
+
+/* ---- words ---- */
+
+__device__ inline void word_set(u64 *word, u64 value) {
+    asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+}
+__device__ inline void word_add(u64 *word, u64 value) {
+    asm volatile("red.release.sys.global.add.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+}
+__device__ inline u64 word_load(const u64 *word) {
+    u64 value;
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
+}
+__device__ inline u64 now_ns() {
+    u64 now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    return now;
+}
+
+/* ---- put, get ---- */
+
+/* Copy `bytes`, a multiple of 16, between aligned addresses; to or from a peer. */
+template <level L> __device__ inline void put(void *to, const void *from, i64 bytes) {
+    for (i64 i = lane<L>(); i < bytes / 16; i += lanes<L>()) ((uint4 *)to)[i] = ((const uint4 *)from)[i];
+}
+template <level L> __device__ inline void get(void *to, const void *from, i64 bytes) {
+    put<L>(to, from, bytes);
+    join<L>();
+}
+
+/* ---- signal, fence, quiet ---- */
+
+/* Set a signal, or add to it, after all puts of the level. One thread releases what the barrier made it see. Over PCIe
+ * peers have no atomic additions: there a counter with one writer is set. */
+enum how { SET, ADD };
+template <level L> __device__ inline void signal(u64 *signal, u64 value, how h) {
+    join<L>();
+    if (lane<L>()) return;
+    if (h == ADD)
+        word_add(signal, value);
+    else
+        word_set(signal, value);
+}
+template <level L>
+__device__ inline void put_signal(void *to, const void *from, i64 bytes, u64 *word, u64 value, how h) {
+    put<L>(to, from, bytes);
+    signal<L>(word, value, h);
+}
+
+/* What the level puts from now on is seen after what it put before. */
+template <level L> __device__ inline void fence() {
+    asm volatile("fence.acq_rel.sys;" ::: "memory");
+    join<L>();
+}
+/* All of the level's puts are done: whoever hears of it, by whatever way, sees them. */
+template <level L> __device__ inline void quiet() {
+    asm volatile("fence.sc.sys;" ::: "memory");
+    join<L>();
+}
+
+/* ---- wait, test ---- */
+
+__device__ inline bool test(const u64 *signal, u64 least) {
+    return word_load(signal) >= least;
+}
+
+/* Until the signal is at least `least`; false: someone gave up, and all threads of the level return. */
+template <level L> __device__ inline bool wait(const u64 *signal, u64 least, const watch &w) {
+    int fine = 1;
+    if (!lane<L>()) {
+        u64 begin = now_ns(), have;
+        for (int spins = 0; (have = word_load(signal)) < least; spins++) {
+            if (spins % 64) continue;
+            bool late = now_ns() - begin > w.deadline_ns;
+            if (late && !word_load(w.aborted)) {
+                w.stalled[0] = (u64)signal, w.stalled[1] = have, w.stalled[2] = least;
+                word_set(w.aborted, 1);
+            }
+            if (late || word_load(w.aborted)) {
+                fine = 0;
+                break;
+            }
+        }
+    }
+    if constexpr (L == WARP) fine = __shfl_sync(~0u, fine, 0);
+    if constexpr (L == BLOCK) fine = __syncthreads_and(lane<L>() || fine);
+    return fine;
+}
+
+/* All ranks: what any of them put before is seen by all after. parts[n]: the ranks' windows; `place`: of n words, in each
+ * the arrivals of one rank; `round` counts barriers, from 1. */
+template <level L>
+__device__ inline bool barrier(char *const *parts, i64 place, int rank, int n, u64 round, const watch &w) {
+    bool fine = true;
+    quiet<L>();
+    for (int r = lane<L>(); r < n; r += lanes<L>()) word_set((u64 *)(parts[r] + place) + rank, round);
+    for (int r = 0; r < n && fine; r++) fine = wait<L>((const u64 *)(parts[rank] + place) + r, round, w);
+    return fine;
+}
+
+/* ---- bulk copies: one thread, through shared memory, 16 bytes and their multiples ---- */
+
+#if __CUDA_ARCH__ >= 900
+__device__ inline u32 shared_address(const void *shared) {
+    return (u32)__cvta_generic_to_shared(shared);
+}
+/* A barrier in shared memory that completes a phase when the bytes announced to it are there. */
+__device__ inline void bytes_init(u64 *barrier) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
+}
+__device__ inline void bytes_expect(u64 *barrier, u32 bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+                 : "memory");
+}
+/* Whether the phase of this parity is complete; waits for a while. */
+__device__ inline bool bytes_there(u64 *barrier, u32 parity) {
+    u32 there;
+    asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+                 : "=r"(there)
+                 : "r"(shared_address(barrier)), "r"(parity)
+                 : "memory");
+    return there;
+}
+__device__ inline void bulk_get(void *shared, const void *from, u32 bytes, u64 *barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(shared)),
+                 "l"(from), "r"(bytes), "r"(shared_address(barrier))
+                 : "memory");
+}
+__device__ inline void bulk_put(void *to, const void *shared, u32 bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(shared)),
+                 "r"(bytes)
+                 : "memory");
+}
+__device__ inline void bulk_commit() {
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+/* All but the last LATER groups have read their shared memory, which may be written again. */
+template <int LATER> __device__ inline void bulk_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(LATER) : "memory");
+}
+/* All are done. */
+__device__ inline void bulk_quiet() {
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+/* Between accesses of one proxy and those of the other. */
+__device__ inline void proxy_fence() {
+    asm volatile("fence.proxy.async;" ::: "memory");
+}
+#endif
+
+#endif
