@@ -106,6 +106,11 @@ bool mt_json_has(struct mt_json object, const char *key) {
     return json_object_get(object.node, key) != NULL;
 }
 
+bool mt_json_has_value(struct mt_json object, const char *key) {
+    json_t *node = json_object_get(object.node, key);
+    return node && !json_is_null(node);
+}
+
 enum mt_status mt_json_get(struct mt_json object, const char *key, struct mt_json *member, struct mt_err *err) {
     if (!json_is_object(object.node)) return wants(object, "an object", err);
     json_t *node = json_object_get(object.node, key);
