@@ -1,4 +1,4 @@
-/* Overlapped products of ragged shares, run on a window and compared with the product in f64: ten epochs, with outputs,
+/* Overlapped GEMMs of ragged shares, run on a window and compared with a GEMM in f64: ten epochs, with outputs,
  * scratch and staging poisoned, and equal bits in all of them. */
 #ifndef MT_TESTS_KERNELS_OVERLAP_JOB_H
 #define MT_TESTS_KERNELS_OVERLAP_JOB_H

@@ -1,4 +1,4 @@
-/* Overlapped products on CPUs: ranks that share memory, and ranks that are said to be on different hosts, with the same
+/* Overlapped GEMMs on CPUs: ranks that share memory, and ranks that are said to be on different hosts, with the same
  * bits; replicas are equal; a rank that does not take part is named.
  * ranks: 2 3 5 */
 #include <mpi.h>

@@ -1,4 +1,4 @@
-/* Overlapped products by threads, up to eight, with a GEMM of plain loops: built a second time under ThreadSanitizer
+/* Overlapped GEMMs by threads, up to eight, with a GEMM of plain loops: built a second time under ThreadSanitizer
  * (tests/CMakeLists.txt), which sees every access to staging. */
 #include <pthread.h>
 
@@ -42,7 +42,7 @@ struct part {
 
 static void *run(void *of) {
     struct part *part = of;
-    part->sum = job_run(part->job, part->window, &plain, part->apart, "a product");
+    part->sum = job_run(part->job, part->window, &plain, part->apart, "a GEMM");
     return NULL;
 }
 
