@@ -61,7 +61,7 @@ static const struct argp_option options[] = {
      "a cluster's profile, or what describes one: search for the fastest plan; what flags below decide stays so", 1},
     {"from", KEY_FROM, "RUN", 0, "replan what RUN (a folder, or its run.json) trained, by the speeds that it measured",
      1},
-    {"limit", KEY_LIMIT, "S", 0, "with --cluster: seconds after which the search ends with its best so far [20]", 1},
+    {"limit", KEY_LIMIT, "S", 0, "with --cluster: seconds after which the search ends with its best so far [600]", 1},
     {"use", KEY_USE, "RANKS", 0,
      "with --cluster: who takes part: auto (ranks that slow the step are left out), all, or a list of ranks as 0,2,3 "
      "[auto; all with --shares, --even or --storage-shares]",
@@ -444,7 +444,7 @@ static enum mt_status resolve(struct mt_plan_flags *f) {
 }
 
 void mt_plan_flags_init(struct mt_plan_flags *flags, struct mt_err *err) {
-    *flags = (struct mt_plan_flags){.err = err, .limit_s = 20};
+    *flags = (struct mt_plan_flags){.err = err, .limit_s = 600};
     flags->request.job.recompute = MT_RECOMPUTE_UNSET;
     flags->request.fixed.decisions = mt_decisions_unset;
     mt_job_flags_init(&flags->job, err);

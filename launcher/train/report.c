@@ -2,9 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include "kernels/base/file.h"
 #include "launcher/session/agree.h"
 #include "launcher/train/internal.h"
 
@@ -63,33 +61,10 @@ static void gather_rows(struct trainer *t) {
     free(all);
 }
 
-/* At rank 0: copy the tokenizer next to the checkpoints, for `motley sample` and --resume. */
-static enum mt_status keep_tokenizer(const struct trainer *t, struct mt_arena *arena, struct mt_err *err) {
-    enum { MOST_BYTES = 1 << 30 };
-    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json"};
-    const char *given = t->options->data->reading.tokenizer, *slash = given ? strrchr(given, '/') : NULL;
-    enum mt_status st = MT_OK;
-    if (!given) return MT_OK;
-    const char *folder = mt_is_folder(given) ? given
-                         : slash             ? mt_arena_printf(arena, "%.*s", (int)(slash - given), given)
-                                             : ".";
-    for (int i = 0; i < 2 && !st; i++) {
-        const char *from = mt_arena_printf(arena, "%s/%s", folder, names[i]);
-        if (!i && !mt_is_folder(given)) from = given;
-        char *text;
-        size_t length;
-        if ((i && access(from, F_OK)) || (st = mt_file_read(from, MOST_BYTES, &text, &length, err))) continue;
-        st = mt_file_replace(mt_arena_printf(arena, "%s/%s", t->folder, names[i]), text, length, err);
-        free(text);
-    }
-    return st;
-}
-
 /* At rank 0: write the plan next to run.json, for `motley plan --from`. */
 static enum mt_status keep_plan(struct trainer *t, struct mt_arena *arena, struct mt_err *err) {
     if (t->plan_kept) return MT_OK;
     enum mt_status st = mt_plan_write(t->plan, mt_arena_printf(arena, "%s/plan.json", t->folder), err);
-    if (!st) st = keep_tokenizer(t, arena, err);
     t->plan_kept = !st;
     return st;
 }

@@ -6,24 +6,46 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/log.h"
 #include "kernels/base/wait.h"
 #include "planner/divide/internal.h"
 #include "planner/divide/rows.h"
 #include "synth/ops/ops.h"
 
-enum { MOST_STATES = 2000, MOST_JUDGED = 10 };
+enum { MOST_STATES = 400, MOST_STATES_ALONE = 2000, MOST_JUDGED = 10 }; /* alone: of one strategy that is wanted */
 static const double hopeless = 1.5; /* times the best judged step: not judged when it is priced so */
+static const double gain = 0.999;   /* what other shares must make of the step to be looked for again */
 
 /* ---- the ranks ---- */
+
+/* The first rank with each kind of device, of[nranks]: which of them is like a rank. */
+static int list_devices(const struct mt_costs *costs, int *first, int *of) {
+    int n = 0;
+    for (int r = 0; r < costs->nranks; r++) {
+        const struct mt_cluster_device *d = &costs->cluster->devices[costs->device[r]];
+        for (of[r] = 0; of[r] < n; of[r]++) {
+            const struct mt_cluster_device *other = &costs->cluster->devices[costs->device[first[of[r]]]];
+            if (other->class == d->class && other->speed == d->speed) break;
+        }
+        if (of[r] == n) first[n++] = r;
+    }
+    return n;
+}
 
 /* Relative speeds by all operators of the step, each whole. */
 static void find_speeds(struct mt_dividing *d) {
     const struct mt_graph *g = d->divide->graph;
+    struct mt_arena scratch = MT_ARENA_INIT;
     struct mt_layouts layouts;
-    double *seconds = mt_new(d->arena, double, d->nranks);
-    d->speed = mt_new(d->arena, double, d->nranks);
-    mt_layouts_init(&layouts, d->nranks);
-    struct mt_pricing pricing = {.costs = d->divide->costs, .graph = g, .layouts = &layouts};
+    struct mt_costs costs = *d->divide->costs; /* of one rank of each kind */
+    int *first = mt_new(&scratch, int, d->nranks), *of = mt_new(&scratch, int, d->nranks);
+    costs.nranks = list_devices(d->divide->costs, first, of);
+    int *device = mt_new(&scratch, int, costs.nranks);
+    double *seconds = mt_new(&scratch, double, costs.nranks), *sum = mt_new(&scratch, double, costs.nranks);
+    for (int i = 0; i < costs.nranks; i++) device[i] = d->divide->costs->device[first[i]];
+    costs.device = device;
+    mt_layouts_init(&layouts, costs.nranks);
+    struct mt_pricing pricing = {.costs = &costs, .graph = g, .layouts = &layouts};
     for (int o = 0; o < g->nops; o++) {
         const struct mt_op *op = &g->ops[o];
         int in[MT_MAX_IN], out[MT_MAX_OUT];
@@ -34,10 +56,12 @@ static void find_speeds(struct mt_dividing *d) {
             *(k < op->nin ? &in[k] : &out[k - op->nin]) = mt_layout_replicated(&layouts, g->values[v].naxes, extent);
         }
         mt_price_op(&pricing, o, in, out, seconds);
-        for (int r = 0; r < d->nranks; r++) d->speed[r] += seconds[r];
+        for (int i = 0; i < costs.nranks; i++) sum[i] += seconds[i];
     }
-    for (int r = 0; r < d->nranks; r++) d->speed[r] = 1 / fmax(d->speed[r], 1e-12);
+    d->speed = mt_new(d->arena, double, d->nranks);
+    for (int r = 0; r < d->nranks; r++) d->speed[r] = 1 / fmax(sum[of[r]], 1e-12);
     mt_layouts_release(&layouts);
+    mt_arena_release(&scratch);
 }
 
 static void find_mesh(struct mt_dividing *d) {
@@ -123,10 +147,10 @@ static enum mt_status solve(struct mt_dividing *d, const struct mt_strategy *str
                                        .order_s = 1e-11,
                                        .allows = allows,
                                        .context = &limits,
-                                       .most_states = MOST_STATES};
+                                       .most_states = q->only ? MOST_STATES_ALONE : MOST_STATES};
     if ((st = mt_space_open(&options, &space, d->err))) goto out;
     if (!mt_frontier_solve(&space.problem, &scratch, &solution)) goto out;
-    struct mt_divided c = {.strategy = strategy, .priced_s = solution.cost_s};
+    struct mt_divided c = {.strategy = strategy, .priced_s = solution.cost_s * d->priced_more};
     c.choice = choice_of(d, strategy, &splits);
     mt_space_rules(&space, solution.choice, c.choice.rules);
     c.choice.batch = &splits.items[0];
@@ -167,6 +191,10 @@ static void take_if_best(struct mt_dividing *d, struct mt_divided *c) {
 static enum mt_status judge(struct mt_dividing *d, struct mt_divided *c) {
     enum mt_status st = mt_divide_judge(d, c);
     if (!st) take_if_best(d, c);
+    mt_log(MT_LOG_DEBUG, "%s%s, gather %s, reduce %s, priced %.4g s: %.4g s in %lld micro-batches%s%s",
+           c->strategy->name, d->layers ? " with few layers" : "", mt_gather_names[c->choice.decisions.gather],
+           mt_reduced_names[c->choice.decisions.reduced], c->priced_s, c->judged ? c->prediction.step_s : 0,
+           (long long)c->count, c->why ? ": " : "", c->why ? c->why : "");
     return st;
 }
 
@@ -209,10 +237,27 @@ static enum mt_status try_times(struct mt_dividing *d, const struct mt_divided *
     return judge(d, other);
 }
 
-static enum mt_status improve_times(struct mt_dividing *d) {
-    const struct mt_divided *best = d->found->best;
+enum { MOST_IMPROVED = 3 };
+
+/* Other times for the fastest few of different strategies. */
+static enum mt_status improve_times(struct mt_dividing *d, int most) {
+    const struct mt_divide_found *found = d->found;
+    int n = found->ncandidates, ntaken = 0;
+    const struct mt_divided *taken[MOST_IMPROVED];
     enum mt_status st = MT_OK;
-    for (int i = 0; i < NTIMES && best && !st; i++) st = try_times(d, best, &times[i]);
+    while (ntaken < most) {
+        const struct mt_divided *next = NULL;
+        for (int i = 0; i < n; i++) {
+            const struct mt_divided *c = found->candidates[i];
+            bool may = c->fits;
+            for (int k = 0; k < ntaken; k++) may &= c->strategy != taken[k]->strategy;
+            if (may && (!next || c->prediction.step_s < next->prediction.step_s)) next = c;
+        }
+        if (!next) break;
+        taken[ntaken++] = next;
+    }
+    for (int k = 0; k < ntaken; k++)
+        for (int i = 0; i < NTIMES && !st; i++) st = try_times(d, taken[k], &times[i]);
     return st;
 }
 
@@ -225,8 +270,9 @@ static enum mt_status improve_shares(struct mt_dividing *d) {
         if (st) return st;
         if (!other) break;
         add_candidate(d, other, &capacity);
+        double before_s = best->prediction.step_s;
         if ((st = judge(d, other))) return st;
-        if (d->found->best == best) break;
+        if (d->found->best == best || d->found->best->prediction.step_s > gain * before_s) break;
     }
     return MT_OK;
 }
@@ -243,29 +289,100 @@ static enum mt_status judge_all(struct mt_dividing *d) {
         bool may_win = judged < MOST_JUDGED && order[i]->priced_s <= hopeless * known;
         if (!(may_win || d->divide->compare) || mt_now_s() > d->divide->end_s) continue;
         enum mt_status st = judge(d, order[i]);
-        if (!st && order[i]->judged && !order[i]->fits) st = try_times(d, order[i], &times[LEAST_HELD]);
+        if (!st && (order[i]->too_large || (order[i]->judged && !order[i]->fits)))
+            st = try_times(d, order[i], &times[LEAST_HELD]);
         if (st) return st;
         judged += order[i]->judged;
     }
     return MT_OK;
 }
 
+/* ---- few layers ---- */
+
+enum { MOST_WITH_ALL = 4 };
+static const double near = 1.03; /* times the best judged step with all layers: judged so, too */
+static const double far = 1.15;  /* times the step that is known: not judged with all layers */
+
+/* Bytes that the rank which lacks most lacks; 0: it fits. */
+static double lacks(const struct mt_dividing *d, const struct mt_divided *c) {
+    double most = 0;
+    for (int r = 0; r < d->nranks && d->divide->memory_bytes; r++)
+        if (d->divide->memory_bytes[r])
+            most = fmax(most, (double)(mt_rank_needs_bytes(&c->prediction.ranks[r]) - d->divide->memory_bytes[r]));
+    return most;
+}
+
+/* The next to be judged with all layers: the fastest that fits; where none does, what lacks least. */
+static struct mt_divided *next_with_all(const struct mt_dividing *d, const struct mt_divide_found *few,
+                                        const bool *done, bool fits) {
+    struct mt_divided *next = NULL;
+    for (int i = 0; i < few->ncandidates; i++) {
+        struct mt_divided *c = few->candidates[i];
+        if (done[i] || !c->judged || c->fits != fits) continue;
+        if (!next || (fits ? c->prediction.step_s < next->prediction.step_s : lacks(d, c) < lacks(d, next))) next = c;
+    }
+    return next;
+}
+
+/* Judge the best of those with few layers with all of them. */
+static enum mt_status judge_with_all(struct mt_dividing *d, const struct mt_divide_found *few) {
+    int capacity = d->found->ncandidates;
+    bool *done = mt_new(d->arena, bool, few->ncandidates + 1);
+    for (int judged = 0; judged < MOST_WITH_ALL;) {
+        struct mt_divided *c = next_with_all(d, few, done, true);
+        if (!c && !d->found->best) c = next_with_all(d, few, done, false);
+        if (!c) break;
+        if (c->fits && d->found->best && c->prediction.step_s > near * d->found->best->prediction.step_s) break;
+        if (c->fits && d->divide->known_s > 0 && c->prediction.step_s > far * d->divide->known_s) break;
+        if (d->found->best && mt_now_s() > d->divide->end_s) break;
+        for (int i = 0; i < few->ncandidates; i++) done[i] |= few->candidates[i] == c;
+        struct mt_divided *all = mt_divide_with_all(d, c);
+        if (!all || is_known(d, all)) continue;
+        add_candidate(d, all, &capacity);
+        enum mt_status st = judge(d, all);
+        if (st) return st;
+        judged++;
+    }
+    return MT_OK;
+}
+
+/* Look for programs with some of the layers, then take over the best. */
+static enum mt_status search_layers(struct mt_dividing *d) {
+    struct mt_divide divide;
+    struct mt_dividing some;
+    d->found->few = mt_new(d->arena, struct mt_divide_found, 1);
+    mt_divide_begin_layers(d, &divide, d->found->few, &some);
+    enum mt_status st = solve_all(&some);
+    if (!st) st = judge_all(&some);
+    if (!st) st = improve_times(&some, MOST_IMPROVED);
+    return st ? st : judge_with_all(d, d->found->few);
+}
+
+static enum mt_status search_all(struct mt_dividing *d) {
+    enum mt_status st = solve_all(d);
+    if (!st) st = judge_all(d);
+    return st ? st : improve_times(d, 1);
+}
+
 enum mt_status mt_divide_search(const struct mt_divide *divide, struct mt_divide_found *found, struct mt_err *err) {
     *found = (struct mt_divide_found){.ncandidates = 0};
-    struct mt_dividing d = {
-        .divide = divide, .found = found, .arena = &found->arena, .nranks = divide->costs->nranks, .err = err};
+    struct mt_dividing d = {.divide = divide,
+                            .found = found,
+                            .arena = &found->arena,
+                            .nranks = divide->costs->nranks,
+                            .priced_more = 1,
+                            .err = err};
     d.kind = mt_new(d.arena, enum mt_label_kind, divide->graph->nlabels);
     mt_label_kinds(divide->graph, d.kind);
     find_mesh(&d);
     find_speeds(&d);
     found->speed = d.speed;
-    enum mt_status st = solve_all(&d);
-    if (!st) st = judge_all(&d);
-    if (!st) st = improve_times(&d);
+    enum mt_status st = divide->layers ? search_layers(&d) : search_all(&d);
     return st ? st : improve_shares(&d);
 }
 
 void mt_divide_release(struct mt_divide_found *found) {
+    if (found->few) mt_divide_release(found->few);
     for (int i = 0; i < found->ncandidates; i++) {
         if (found->candidates[i]->judged) mt_arena_release(&found->candidates[i]->prediction.arena);
         mt_plan_free(found->candidates[i]->plan);

@@ -9,7 +9,8 @@
  * For each strategy the frontier programme is solved for some prices: with all communication counted, and with little
  * of what computing may overlap. Each solution is a candidate. The cheapest are judged; where they do not fit, their
  * samples are divided into more micro-batches; shares of all labels are balanced by the times of their operators on
- * each rank (shares.c), and judged again. */
+ * each rank (shares.c), and judged again. Where a model has many layers, all but the last of this is done with a few of
+ * them (layers.c). */
 #ifndef MT_PLANNER_DIVIDE_DIVIDE_H
 #define MT_PLANNER_DIVIDE_DIVIDE_H
 
@@ -18,8 +19,17 @@
 #include "planner/predict/predict.h"
 #include "synth/builder/build.h"
 
+/* The job with fewer layers. Steps and memory grow with each layer alike, but for the segments of recomputation: from
+ * those of programs with `few` and `some` layers follow those with all. */
+struct mt_divide_layers {
+    int64_t all, few, some;
+    const struct mt_graph *few_graph, *some_graph;
+};
+
 struct mt_divide {
     const struct mt_graph *graph; /* of the whole batch, differentiated, with updates */
+    /* Or null. Programs are looked for and judged with some layers, and the best judged again with all. */
+    const struct mt_divide_layers *layers;
     const struct mt_costs *costs; /* of the ranks that take part */
     const struct mt_lower_options *options;
     const int *node;                /* [nranks]: the node of each rank; null: nodes do not matter (mt_plan_nodes) */
@@ -39,6 +49,9 @@ struct mt_divided { /* a candidate */
     double priced_s;         /* by the frontier programme */
     struct mt_plan *plan;    /* when judged: the choice as a plan */
     bool judged, fits;
+    bool too_large;                  /* not judged: a count says that it does not fit */
+    bool few_layers;                 /* judged by programs with fewer layers */
+    int64_t count;                   /* of micro-batches, when judged */
     const char *why;                 /* where it does not fit, or was not built */
     struct mt_prediction prediction; /* when judged */
 };
@@ -48,7 +61,8 @@ struct mt_divide_found {
     double *speed; /* [nranks]: relative, of the whole step */
     int ncandidates;
     struct mt_divided **candidates; /* in the order in which they were found */
-    struct mt_divided *best;        /* judged and fits; null: none */
+    struct mt_divided *best;        /* judged with all layers, and fits; null: none */
+    struct mt_divide_found *few;    /* those judged with few layers; or null */
 };
 
 /* MT_EINPUT where the strategy divides nothing of this model. Release with mt_divide_release, also after a failure;

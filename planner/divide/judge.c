@@ -33,9 +33,11 @@ struct mt_divided *mt_divide_copy(struct mt_dividing *d, const struct mt_divided
             if (inner[i].split) inner[i].split = splits + (inner[i].split - c->choice.splits);
         rule->inner = inner;
     }
-    copy->judged = copy->fits = false;
+    copy->judged = copy->fits = copy->too_large = false;
     copy->why = NULL;
     copy->plan = NULL;
+    copy->count = 0;
+    copy->few_layers = false;
     return copy;
 }
 
@@ -97,7 +99,7 @@ static const char *who_lacks(struct mt_dividing *d, const struct mt_prediction *
 }
 
 /* A plan like the one at hand, with the candidate's choice. */
-static enum mt_status write_plan(struct mt_dividing *d, struct mt_divided *c, struct mt_err *err) {
+enum mt_status mt_divide_write_plan(struct mt_dividing *d, struct mt_divided *c, struct mt_err *err) {
     const struct mt_plan *like = d->divide->plan;
     struct mt_plan *p = mt_plan_new(like->nranks);
     p->job = like->job;
@@ -122,21 +124,25 @@ static void set_algorithms(const struct mt_plan *p, struct mt_program *program) 
         }
 }
 
-/* Operators to be lowered, for each class of ranks. */
+/* Operators to be lowered, for each class of ranks, in the end with all layers. */
 static int64_t work_of(const struct mt_dividing *d, const struct mt_program *program) {
     int *first = mt_calloc((size_t)d->nranks, sizeof *first);
     int64_t nclasses = 0;
     mt_lower_fold(program, NULL, first);
     for (int r = 0; r < d->nranks; r++) nclasses += first[r] == r;
     free(first);
-    return nclasses * d->divide->graph->nops;
+    int64_t nops = program->graph->nops;
+    if (d->layers) nops = (int64_t)mt_divide_of_all(d->layers, d->layers->few_graph->nops, d->layers->some_graph->nops);
+    return nclasses * nops;
 }
 
-static enum mt_status predict(struct mt_dividing *d, struct mt_divided *c) {
+/* The program of the candidate's plan with a graph, and its prediction; without one c->why says why. */
+static enum mt_status predict_with(struct mt_dividing *d, struct mt_divided *c, const struct mt_graph *graph,
+                                   struct mt_prediction *prediction, bool *done) {
     struct mt_program program;
     struct mt_err why = MT_ERR_INIT;
-    enum mt_status st = write_plan(d, c, &why);
-    if (st || mt_program_from_plan(d->divide->graph, c->plan, false, &program, &why)) {
+    *done = false;
+    if (mt_program_from_plan(graph, c->plan, false, &program, &why)) {
         c->why = mt_arena_strdup(d->arena, why.text);
         return MT_OK;
     }
@@ -146,15 +152,38 @@ static enum mt_status predict(struct mt_dividing *d, struct mt_divided *c) {
         return MT_OK;
     }
     struct mt_decisions *rows = &c->plan->decisions;
-    st = mt_algorithm_rows(&program, d->divide->costs, &c->plan->arena, &rows->algorithms, &rows->nalgorithms, d->err);
+    enum mt_status st =
+        mt_algorithm_rows(&program, d->divide->costs, &c->plan->arena, &rows->algorithms, &rows->nalgorithms, d->err);
     if (!st) set_algorithms(c->plan, &program);
-    if (!st) st = mt_predict(&program, d->divide->costs, d->divide->options, &c->prediction, d->err);
-    if (!st) {
-        c->judged = true;
+    if (!st) st = mt_predict(&program, d->divide->costs, d->divide->options, prediction, d->err);
+    *done = !st;
+    mt_program_release(&program);
+    return st;
+}
+
+static enum mt_status predict(struct mt_dividing *d, struct mt_divided *c) {
+    struct mt_err why = MT_ERR_INIT;
+    bool done;
+    enum mt_status st = mt_divide_write_plan(d, c, &why);
+    if (st) {
+        c->why = mt_arena_strdup(d->arena, why.text);
+        return MT_OK;
+    }
+    if ((st = predict_with(d, c, d->divide->graph, &c->prediction, &c->judged)) || !c->judged) return st;
+    if (d->layers) {
+        struct mt_prediction few;
+        c->judged = false;
+        if (!(st = predict_with(d, c, d->layers->few_graph, &few, &done)) && done) {
+            st = mt_divide_extrapolate(d, c, &few, d->err);
+            mt_arena_release(&few.arena);
+            c->judged = c->few_layers = !st;
+        }
+        if (!c->judged) mt_arena_release(&c->prediction.arena);
+    }
+    if (c->judged) {
         c->why = who_lacks(d, &c->prediction);
         c->fits = !c->why;
     }
-    mt_program_release(&program);
     return st;
 }
 
@@ -181,12 +210,21 @@ enum mt_status mt_divide_judge(struct mt_dividing *d, struct mt_divided *c) {
     bool exchanges = s->widths || s->positions || s->factors != MT_FACTORS_NEVER;
     bool in_step = exchanges || mt_decisions_in_step(&c->choice.decisions);
     int64_t most = most_samples(d, &c->choice), count = 1;
-    if (!c->judged) count = mt_divide_least_micro(d, &c->choice, most);
-    if (count > most) c->why = "does not fit: state, weights and activations alone are more than the memory";
+    if (c->count) count = c->count < most ? c->count : most;
+    if (!c->judged && !c->count) {
+        struct mt_err why = MT_ERR_INIT;
+        set_micro(d, &c->choice, 1);
+        enum mt_status st = mt_divide_write_plan(d, c, &why);
+        if (st) return c->why = mt_arena_strdup(d->arena, why.text), MT_OK;
+        count = mt_divide_least_micro(d, c, most);
+    }
+    c->too_large = count > most;
+    if (c->too_large) c->why = "does not fit: state, weights and activations alone are more than the memory";
     for (int i = 0; i < MOST_TRIES && count && count <= most; i++) {
         if (count > 1 && in_step && !align_samples(d, c, count)) break;
         if (i && mt_now_s() > d->divide->end_s) break;
         set_micro(d, &c->choice, count);
+        c->count = count;
         if (c->judged) mt_arena_release(&c->prediction.arena);
         c->judged = false;
         enum mt_status st = predict(d, c);

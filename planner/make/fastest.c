@@ -198,7 +198,7 @@ static enum mt_status count_first(const struct mt_cluster *cluster, const struct
     struct mt_err why = MT_ERR_INIT;
     struct mt_plan_found found;
     bool counted;
-    if (!mt_plan_exceeds_devices(cluster, request)) return MT_OK;
+    if (!mt_plan_may_not_fit(cluster, request)) return MT_OK;
     enum mt_status st = mt_plan_least(cluster, request, &found, &counted, &why);
     if (st && counted) return *err = why, st;
     mt_plan_found_release(&found);

@@ -47,20 +47,25 @@ static double state_bytes(const struct mt_graph *g) {
     return bytes;
 }
 
-bool mt_plan_exceeds_devices(const struct mt_cluster *cluster, const struct mt_plan_request *request) {
+bool mt_plan_may_not_fit(const struct mt_cluster *cluster, const struct mt_plan_request *request) {
+    static const double much = 0.5; /* of all memory: activations and what is gathered need some */
     struct mt_planned planned = {0};
     struct mt_err ignored = MT_ERR_INIT;
-    int64_t most = 0, needs = 0;
+    double all = 0, most = 0, parameters = 0;
     for (int d = 0; d < cluster->ndevices; d++) {
-        if (!cluster->devices[d].memory_bytes) return false;
-        if (cluster->devices[d].memory_bytes > most) most = cluster->devices[d].memory_bytes;
+        double has = (double)cluster->devices[d].memory_bytes;
+        if (has <= 0) return false;
+        all += has;
+        most = fmax(most, has);
     }
     const struct mt_job *job = &request->job;
     if (!mt_model_parse(request->model, &planned.model, &ignored) &&
         !mt_model_graph(&planned.model, job->precision, job->batch, job->seq, 0, &planned.graph, &ignored))
-        needs = mt_graph_parameters(planned.graph) * mt_type_size(request->job.precision);
+        parameters = (double)mt_graph_parameters(planned.graph);
     mt_planned_release(&planned);
-    return needs > most;
+    int copies = job->optimizer.kind == MT_ADAMW ? 3 : 2; /* of sums' type: the parameter, its moments */
+    return parameters * (double)mt_type_size(job->precision) > most &&
+           parameters * copies * (double)mt_type_size(mt_type_acc(job->precision)) > much * all;
 }
 
 /* What the request leaves open is decided for the least memory. */

@@ -68,8 +68,9 @@ enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt
                                struct mt_plan_found *found, struct mt_err *err);
 void mt_plan_found_release(struct mt_plan_found *found);
 
-/* Whether the job's parameters, in its precision, are more than any device of the cluster holds. */
-bool mt_plan_exceeds_devices(const struct mt_cluster *cluster, const struct mt_plan_request *request);
+/* Whether the job's parameters, in its precision, are more than any device of the cluster holds, and with the
+ * optimizer's state more than half of what all hold. */
+bool mt_plan_may_not_fit(const struct mt_cluster *cluster, const struct mt_plan_request *request);
 /* The smallest program of the request (least.c), where the search found nothing that fits. MT_OK: it fits, with its
  * prediction in `found`. MT_EINPUT and *counted: it does not, with what it needs, and what would make it fit. Else it
  * could not be counted, for another reason. */

@@ -118,8 +118,8 @@ void mt_search_fill_other_subsets(const struct search_subsets *u, const struct s
     if (to->nrejected) memcpy(rows, to->rejected, (size_t)to->nrejected * sizeof *rows);
     for (int i = 0; i < u->count; i++) {
         const struct search_subset *x = &u->items[i];
-        if (!x->searched || x == best) continue;
         bool fits = isfinite(x->step_s);
+        if (!x->searched || x == best || (x->is_whole && !fits)) continue;
         rows[to->nrejected++] = (struct mt_plan_rejected){name_of(u, x, &plan->arena),
                                                           !fits                    ? "does not fit"
                                                           : x->step_s < to->step_s ? "faster by less than 0.1%"

@@ -32,30 +32,9 @@ enum {
 static const double equal = 1.03; /* what estimates cannot tell apart */
 static const double doubt = 1.5;  /* the same, of few ranks */
 
-struct participation {
-    const struct mt_search *search;
-    struct mt_plan *plan;    /* the caller's */
-    struct mt_err *err, why; /* why: of the first failure */
-    struct mt_arena arena;
-    struct search_places places;
-    struct search_part part; /* of all places */
-    bool part_open;
-    struct mt_searching whole;
-    struct search_subsets subsets;
-    struct mt_costs costs; /* of all ranks, with the memory of answers that all searches share */
-    enum mt_use use;
-    const bool *allowed;         /* [nranks], or null: all */
-    double bound_s;              /* of plans by samples; below 0: not known yet */
-    struct mt_divide_bound *all; /* of all programs; null: not asked for yet */
-    bool pinned; /* what a person has fixed of ranks: not for other subsets than all, and those that have shares */
-    int nsearched;
-    int64_t spent;     /* work of evaluations (explore.c) */
-    bool least_effort; /* of the next search: one evaluation */
-};
-
 /* ---- one search ---- */
 
-static double best_step(const struct participation *p) {
+double mt_search_best_step(const struct participation *p) {
     double best_s = INFINITY;
     for (int i = 0; i < p->subsets.count; i++)
         if (p->subsets.items[i].searched) best_s = fmin(best_s, p->subsets.items[i].step_s);
@@ -69,7 +48,7 @@ static enum mt_status search_part(struct participation *p, struct search_part *p
     part->search.limit_s = fmax(0, p->whole.end_s - mt_now_s());
     p->whole.err = err;
     enum mt_status st = mt_search_begin(&s, &part->search, part->plan, part->rank, &p->whole, err);
-    s.known_s = fmin(s.known_s, best_step(p));
+    s.known_s = fmin(s.known_s, mt_search_best_step(p));
     s.most_work = p->least_effort                            ? 0
                   : s.most_work - p->spent < s.most_work / 4 ? s.most_work / 4
                                                              : s.most_work - p->spent;
@@ -80,9 +59,7 @@ static enum mt_status search_part(struct participation *p, struct search_part *p
     return st;
 }
 
-/* Search a subset. That it has no plan is no failure. */
-static enum mt_status search_subset(struct participation *p, struct search_subset *subset) {
-    struct mt_err why = MT_ERR_INIT;
+void mt_search_open_subset(struct participation *p, struct search_subset *subset) {
     const struct mt_plan *last = p->search->last;
     int *rank = mt_calloc((size_t)subset->n, sizeof *rank);
     subset->searched = true;
@@ -92,6 +69,12 @@ static enum mt_status search_subset(struct participation *p, struct search_subse
     mt_search_part_open(p->search, p->plan, subset->n, rank, &subset->part);
     free(rank);
     if (subset->is_last) mt_search_part_begin_at(&subset->part, last);
+}
+
+/* Search a subset. That it has no plan is no failure. */
+static enum mt_status search_subset(struct participation *p, struct search_subset *subset) {
+    struct mt_err why = MT_ERR_INIT;
+    mt_search_open_subset(p, subset);
     enum mt_status st = search_part(p, &subset->part, &subset->report, &why);
     subset->step_s = st ? INFINITY : subset->part.plan->prediction->step_s;
     if (st == MT_EINPUT && !p->why.status) p->why = why;
@@ -139,9 +122,9 @@ static struct search_subset *favourite(struct participation *p, double least_s) 
  * what has been searched. */
 static bool worth_it(const struct participation *p, const struct search_subset *x, double searched_s) {
     double least_s = least_estimate(p);
-    if (x->searched || (p->nsearched && mt_now_s() > p->whole.end_s)) return false;
+    if (x->searched || mt_search_is_part_of_failed(p, x) || (p->nsearched && mt_now_s() > p->whole.end_s)) return false;
     bool cheap = p->spent < SEARCH_MOST_WORK / 8;
-    bool hopeless = x->screen_s > 3 * best_step(p);
+    bool hopeless = x->screen_s > 3 * mt_search_best_step(p);
     if (p->places.n <= FEW_RANKS && p->spent < SEARCH_MOST_WORK / 2) return cheap || !hopeless;
     if (p->places.n <= FEW_RANKS) return x->screen_s <= doubt * least_s && x->screen_s < doubt * searched_s;
     if (p->nsearched >= MOST_SEARCHES) return false;
@@ -168,8 +151,9 @@ static enum mt_status search_listed(struct participation *p) {
 /* What fits by no estimate may fit. */
 static enum mt_status search_any(struct participation *p) {
     enum mt_status st = MT_OK;
-    for (int i = 0; i < p->subsets.count && !st && !isfinite(best_step(p)); i++)
-        if (!p->subsets.items[i].searched && p->nsearched < 2 * MOST_SEARCHES)
+    for (int i = 0; i < p->subsets.count && !st && !isfinite(mt_search_best_step(p)); i++)
+        if (!p->subsets.items[i].searched && p->nsearched < 2 * MOST_SEARCHES &&
+            !mt_search_is_part_of_failed(p, &p->subsets.items[i]))
             st = search_subset(p, &p->subsets.items[i]);
     return st;
 }
@@ -183,8 +167,8 @@ static enum mt_status search_subsets(struct participation *p) {
             st = search_subset(p, &p->subsets.items[i]);
     if (!st) st = search_listed(p);
     if (!st) st = search_any(p);
-    p->least_effort = isfinite(best_step(p));
-    if (p->least_effort && p->search->known_s > 0 && best_step(p) >= p->search->known_s) return st;
+    p->least_effort = isfinite(mt_search_best_step(p));
+    if (p->least_effort && p->search->known_s > 0 && mt_search_best_step(p) >= p->search->known_s) return st;
     for (int i = 0; i < p->subsets.count && !st; i++)
         if (p->subsets.items[i].n == p->places.n && !p->subsets.items[i].searched)
             st = search_subset(p, &p->subsets.items[i]);
@@ -192,86 +176,15 @@ static enum mt_status search_subsets(struct participation *p) {
 }
 
 /* The shortest step; among nearly equal ones that with the most ranks. */
-static struct search_subset *winner(struct participation *p) {
+struct search_subset *mt_search_winner(struct participation *p) {
     struct search_subset *best = NULL;
-    double least_s = best_step(p);
+    double least_s = mt_search_best_step(p);
     for (int i = 0; i < p->subsets.count; i++) {
         struct search_subset *x = &p->subsets.items[i];
         if (!x->searched || !(x->step_s * TIE <= least_s) || !isfinite(x->step_s)) continue;
         if (!best || x->n > best->n || (x->n == best->n && x->step_s < best->step_s)) best = x;
     }
     return best;
-}
-
-/* ---- the whole space ---- */
-
-/* Where not all ranks are best by samples: whole nodes, one of each type, and the first two, four, ... Tensors are
- * divided within nodes, where fewer ranks may be better by samples alone. */
-static enum mt_status add_nodes(struct participation *p) {
-    const struct search_places *places = &p->places;
-    int *of_cell = mt_new(&p->arena, int, places->ncells);
-    enum mt_status st = MT_OK;
-    const struct search_subset *best = winner(p);
-    if (p->use != MT_USE_AUTO || p->pinned || !mt_search_is_open(p->search) || !best || best->n == places->n)
-        return MT_OK;
-    for (int first = 0, n = 1; first + n <= places->nnodes && places->nnodes > 1 && !st;) {
-        bool seen = false;
-        for (int i = 0; i < first && n == 1; i++) seen |= places->type[i] == places->type[first];
-        int begin = places->node_cell[first], end = places->node_cell[first + n], nranks = 0;
-        for (int c = 0; c < places->ncells; c++)
-            nranks += of_cell[c] = c >= begin && c < end ? places->cells[c].count : 0;
-        int at = seen || nranks < 2 || nranks == places->n ? -1 : mt_search_subset_add(&p->subsets, of_cell, &st);
-        if (at >= 0) {
-            p->subsets.items[at].is_whole = true;
-            if (!p->subsets.items[at].searched && mt_now_s() < p->whole.end_s)
-                st = search_subset(p, &p->subsets.items[at]);
-        }
-        if (n == 1 && ++first < places->nnodes) continue; /* each alone, then the first few */
-        n *= 2;
-        first = 0;
-    }
-    return st;
-}
-
-/* What no program among the ranks of a part is faster than. */
-static enum mt_status bound_all(struct participation *p, const struct search_part *part, double *bound_s) {
-    const struct mt_search *s = p->search;
-    enum mt_status st = MT_OK;
-    *bound_s = 0;
-    if (!p->all) st = mt_divide_bound_open(s->graph, s->job, p->plan->device, s->options, &p->all, p->err);
-    if (!st) *bound_s = mt_divide_bound_s(p->all, &part->costs);
-    return st;
-}
-
-/* Whether no program among these ranks is as fast as what was found. */
-static enum mt_status find_hopeless(struct participation *p, const struct search_subset *x, double step_s,
-                                    bool *hopeless) {
-    double bound_s;
-    *hopeless = false;
-    if (p->search->strategy || p->search->compare) return MT_OK;
-    enum mt_status st = bound_all(p, &x->part, &bound_s);
-    *hopeless = bound_s >= step_s;
-    return st;
-}
-
-/* Programs that divide more than samples: among the ranks of the best subset, of the last plan's, of whole nodes and
- * among all; where no subset has a plan, among those of each that was searched. */
-static enum mt_status divide_subsets(struct participation *p) {
-    enum mt_status st = add_nodes(p);
-    struct search_subset *best = winner(p);
-    for (int i = 0; i < p->subsets.count && !st; i++) {
-        struct search_subset *x = &p->subsets.items[i];
-        if (!x->searched || (best && x != best && !x->is_last && !x->is_whole && x->n != p->places.n)) continue;
-        bool hopeless = false;
-        if (best && x != best && (st = find_hopeless(p, x, best->step_s, &hopeless))) return st;
-        if (hopeless) continue;
-        struct mt_err why = MT_ERR_INIT;
-        st = mt_search_divide(&x->part, p->whole.end_s, &x->step_s, &why);
-        if (st == MT_EINPUT && !p->search->strategy) st = MT_OK; /* this subset has none */
-        if (st == MT_EINPUT && !p->why.status) p->why = why;
-        if (st) *p->err = why;
-    }
-    return st;
 }
 
 /* ---- ranks without work ---- */
@@ -430,19 +343,19 @@ static enum mt_status beats_known(struct participation *p, const char *what, dou
 static enum mt_status bound_of(struct participation *p, const struct mt_plan *plan, double *bound_s) {
     struct mt_decisions rows;
     *bound_s = p->bound_s;
-    return p->search->no_bound || mt_search_rows_of(plan, &rows) ? MT_OK : bound_all(p, &p->part, bound_s);
+    return p->search->no_bound || mt_search_rows_of(plan, &rows) ? MT_OK : mt_search_bound_all(p, &p->part, bound_s);
 }
 
 static enum mt_status may_beat_known(struct participation *p) {
     enum mt_status st = p->search->known_s > 0 ? find_bound(p) : MT_OK;
     if (st || !(p->search->known_s > 0)) return st;
     double bound_s = INFINITY;
-    if (mt_search_is_open(p->search) && (st = bound_all(p, &p->part, &bound_s))) return st;
+    if (mt_search_is_open(p->search) && (st = mt_search_bound_all(p, &p->part, &bound_s))) return st;
     return beats_known(p, "no plan", fmin(p->bound_s, bound_s));
 }
 
 static enum mt_status finish(struct participation *p, struct mt_search_report *report) {
-    struct search_subset *best = winner(p);
+    struct search_subset *best = mt_search_winner(p);
     double bound_s;
     enum mt_status st;
     if (!best && !p->why.status) return mt_fail(p->err, MT_EBUG, "the search has searched nothing");
@@ -489,9 +402,12 @@ enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, s
     enum mt_status st = begin(&p);
     if (!st && !(st = may_beat_known(&p))) {
         bool choice = p.use == MT_USE_AUTO && !p.pinned && p.places.n > 1;
-        if (!(st = choice ? mt_search_list_subsets(&p.subsets) : list_pinned(&p)) && !(st = add_last(&p)) &&
-            !(st = search_subsets(&p)) && !(st = divide_subsets(&p)))
-            st = finish(&p, report);
+        st = mt_search_divide_large(&p);
+        if (!st && !isfinite(mt_search_best_step(&p)) &&
+            !(st = choice ? mt_search_list_subsets(&p.subsets) : list_pinned(&p)) && !(st = add_last(&p)) &&
+            !(st = search_subsets(&p)))
+            st = mt_search_divide_subsets(&p);
+        if (!st) st = finish(&p, report);
     }
     end(&p);
     if (!search->costs->memo) mt_cost_memo_free(p.costs.memo);
