@@ -49,6 +49,14 @@ done
 $MOTLEY train one.json --data docs.jsonl --tokenizer gpt2 --data-end none --out none >none.txt 2>&1 || fail "$(cat none.txt)"
 [ "$(losses none/run.json)" != "$(losses out-jsonl/run.json)" ] || fail "--data-end none changes nothing"
 
+# The doctor reads it.
+$MOTLEY doctor one.json --data text.txt --tokenizer gpt2 >with.txt || true
+$MOTLEY doctor one.json --data text.txt >without.txt || true
+bytes() { sed -n 's/^ok .*data .* \([0-9]*\) bytes, .*/\1/p' "$1"; }
+[ $(($(bytes with.txt) - $(bytes without.txt))) = "$(wc -c <gpt2/tokenizer.json)" ] || fail "$(cat with.txt without.txt)"
+! $MOTLEY doctor one.json --data text.txt --tokenizer none/at/all >doctor.txt || fail "$(cat doctor.txt)"
+has "none/at/all: No such file" <doctor.txt || fail "$(cat doctor.txt)"
+
 train="$MOTLEY train one.json --data text.txt --no-out"
 $plan --model gpt2:layers=1,heads=2,embed=16,context=16,vocab=300 --ranks 1 -o small.json >/dev/null
 refused 2 "but the model's vocabulary has 300" $MOTLEY train small.json --data text.txt --tokenizer gpt2 --no-out

@@ -53,23 +53,18 @@ static void add_range(struct parser *p, struct pattern_set *set, uint32_t first,
     set->ranges[set->nranges++] = (struct pattern_range){first, last};
 }
 
-/* Of a category whose members may have another case. */
-static bool is_cased(uint32_t code) {
-    static const uint32_t categories = 1u << MT_UNICODE_LU | 1u << MT_UNICODE_LL | 1u << MT_UNICODE_LT |
-                                       1u << MT_UNICODE_LM | 1u << MT_UNICODE_MN | 1u << MT_UNICODE_NL |
-                                       1u << MT_UNICODE_SO;
-    return categories >> (mt_unicode_table()[code] & MT_UNICODE_CATEGORY) & 1;
-}
-
 /* In (?i:...) also what differs in case only. */
 static enum mt_status add_characters(struct parser *p, struct pattern_set *set, uint32_t first, uint32_t last) {
+    size_t n;
+    const struct mt_unicode_folded *folded = mt_unicode_all_folded(&n);
     add_range(p, set, first, last);
     if (!p->any_case) return MT_OK;
     if (last - first > 128) return refuse(p, "a long range without regard to case");
     for (uint32_t c = first; c <= last; c++) {
         uint32_t fold = mt_unicode_fold(c);
-        for (uint32_t other = 0; other < MT_UNICODE_CODES && is_cased(c); other++)
-            if (is_cased(other) && mt_unicode_fold(other) == fold) add_range(p, set, other, other);
+        add_range(p, set, fold, fold);
+        for (size_t i = 0; i < n; i++)
+            if (folded[i].fold == fold) add_range(p, set, folded[i].code, folded[i].code);
     }
     return MT_OK;
 }

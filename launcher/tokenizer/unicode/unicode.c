@@ -93,6 +93,28 @@ uint32_t mt_unicode_fold(uint32_t code) {
     return mt_unicode_lower((uint32_t)utf8proc_toupper((utf8proc_int32_t)code));
 }
 
+enum { MOST_FOLDED = 4096 }; /* Unicode 17 has some 1500 */
+static struct mt_unicode_folded folded[MOST_FOLDED];
+static size_t nfolded;
+
+static void fill_folded(void) {
+    static const uint32_t cased = 1u << MT_UNICODE_LU | 1u << MT_UNICODE_LL | 1u << MT_UNICODE_LT |
+                                  1u << MT_UNICODE_LM | 1u << MT_UNICODE_MN | 1u << MT_UNICODE_NL | 1u << MT_UNICODE_SO;
+    const uint16_t *table = mt_unicode_table();
+    for (uint32_t code = 0; code < MT_UNICODE_CODES; code++) {
+        if (!(cased >> (table[code] & MT_UNICODE_CATEGORY) & 1)) continue;
+        uint32_t fold = mt_unicode_fold(code);
+        if (fold != code && nfolded < MOST_FOLDED) folded[nfolded++] = (struct mt_unicode_folded){code, fold};
+    }
+}
+
+const struct mt_unicode_folded *mt_unicode_all_folded(size_t *count) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, fill_folded);
+    *count = nfolded;
+    return folded;
+}
+
 /* ---- normal forms ---- */
 
 struct codes {
