@@ -18,6 +18,10 @@ bool mt_search_is_open(const struct mt_search *search) {
            !search->by_samples;
 }
 
+bool mt_search_takes_samples_alone(const struct mt_search *search) {
+    return !search->strategy || mt_strategy_has_samples_alone(search->strategy);
+}
+
 /* Buckets and start as in the best plan by samples, else as plans begin. */
 static void begin_decisions(const struct search_part *part, struct mt_decisions *d) {
     const struct mt_plan *best = part->plan;
@@ -208,9 +212,11 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
     divide.memory_bytes = memory;
     divide.node = mt_plan_nodes(part->plan, &arena);
     begin_decisions(part, &divide.decisions);
+    if (!mt_search_takes_samples_alone(&part->search))
+        part->plan->prediction = NULL; /* it was of a plan that is not wanted */
     enum mt_status st = only ? MT_OK : try_last(part, step_s, err);
     if (st) goto out;
-    if (!only || mt_strategy_has_samples_alone(only)) before = part->plan->prediction;
+    before = part->plan->prediction;
     if (!only && !part->search.compare) {
         divide.known_s = before ? before->step_s : 0;
         double others_s[] = {part->known_s, part->search.known_s};
@@ -313,8 +319,10 @@ static enum mt_status divide_subset(struct participation *p, struct search_subse
     x->part.known_s = mt_search_best_step(p);
     x->divided = true;
     st = mt_search_divide(&x->part, p->whole.end_s, &x->step_s, &why);
-    if (st == MT_EINPUT && !p->search->strategy) st = MT_OK; /* this subset has none */
-    if (st == MT_EINPUT && !p->why.status) p->why = why;
+    if (st == MT_EINPUT) { /* this subset has none */
+        if (p->search->strategy && (!p->why.status || !mt_search_takes_samples_alone(p->search))) p->why = why;
+        return MT_OK;
+    }
     if (st) *p->err = why;
     return st;
 }
@@ -347,11 +355,19 @@ enum mt_status mt_search_divide_large(struct participation *p) {
     return MT_OK;
 }
 
+/* Forget what subsets take by samples alone, where no such plan is wanted. */
+static void forget_samples(struct participation *p) {
+    if (mt_search_takes_samples_alone(p->search) || p->places.n < 2) return;
+    mt_fail(&p->why, MT_EINPUT, "no plan of strategy %s was found", p->search->strategy->name);
+    for (int i = 0; i < p->subsets.count; i++) p->subsets.items[i].step_s = INFINITY;
+}
+
 /* Among the ranks of the best subset, all, those of the last plan, and whole nodes; where no subset has a plan, among
  * those of each that was searched until there is one. */
 enum mt_status mt_search_divide_subsets(struct participation *p) {
     enum mt_status st = add_nodes(p);
     struct search_subset *best = mt_search_winner(p);
+    forget_samples(p);
     if (!st && best) st = divide_subset(p, best);
     for (int most = 1; most >= 0; most--) /* all ranks, then fewer */
         for (int i = 0; i < p->subsets.count && !st; i++) {

@@ -119,7 +119,8 @@ void mt_search_fill_other_subsets(const struct search_subsets *u, const struct s
     for (int i = 0; i < u->count; i++) {
         const struct search_subset *x = &u->items[i];
         bool fits = isfinite(x->step_s);
-        if (!x->searched || x == best || (x->is_whole && !fits)) continue;
+        bool unwanted = !fits && x->searched && x->part.plan->prediction; /* by samples alone, with another strategy */
+        if (!x->searched || x == best || (x->is_whole && !fits) || unwanted) continue;
         rows[to->nrejected++] = (struct mt_plan_rejected){name_of(u, x, &plan->arena),
                                                           !fits                    ? "does not fit"
                                                           : x->step_s < to->step_s ? "faster by less than 0.1%"

@@ -328,6 +328,8 @@ void mt_search_fill_report(struct mt_searching *s, struct mt_search_report *repo
 
 /* Whether all programs are searched: a person who has fixed shares, rows or sync has chosen what is divided. */
 bool mt_search_is_open(const struct mt_search *search);
+/* Whether the plan may be one by samples alone. Else the search by samples only says among which ranks to look. */
+bool mt_search_takes_samples_alone(const struct mt_search *search);
 /* Look for a program of the whole space among the ranks of a part, whose search by samples has ended (with a plan or
  * without): a faster one becomes the part's plan, *step_s its step. Nothing is done where a person has fixed what is
  * divided. */

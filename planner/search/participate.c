@@ -215,7 +215,8 @@ static bool without_idlers(struct participation *p, const struct search_part *fr
 
 static enum mt_status leave_out_idlers(struct participation *p, struct search_subset *best) {
     struct search_part part;
-    while (!p->pinned && p->use == MT_USE_AUTO && without_idlers(p, &best->part, &part)) {
+    bool may = !p->pinned && p->use == MT_USE_AUTO && mt_search_takes_samples_alone(p->search);
+    while (may && without_idlers(p, &best->part, &part)) {
         struct mt_err why = MT_ERR_INIT;
         struct mt_search_report report;
         enum mt_status st = search_part(p, &part, &report, &why);

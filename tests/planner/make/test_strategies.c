@@ -1,5 +1,6 @@
 /* A strategy that holds the programs of others is no slower than these; a comparison has every strategy that belongs to
- * the cluster, but the plan's own and those that hold it. */
+ * the cluster, but the plan's own and those that hold it. Where ranks may be left out, a strategy's plan is still one
+ * of its own, and ranks among which it has none do not keep it from others. */
 #include <string.h>
 
 #include "planner/make/make.h"
@@ -35,14 +36,18 @@ static bool has_row(const struct mt_plan *plan, const char *name) {
     return false;
 }
 
-static void expect(const char *line, const char *model, int64_t batch, const char *const *rows) {
+static void begin(const char *line, const char *model, int64_t batch, const char *precision, enum mt_use use) {
     CHECK_OK(mt_cluster_describe(line, NULL, &cluster, &err), err);
     request = (struct mt_plan_request){
         .model = model, .device = "cuda", .fixed = {.decisions = mt_decisions_unset}, .limit_s = 600};
     mt_job_default(&request.job);
     request.job.batch = batch;
-    request.fixed.use = MT_USE_ALL;
-    CHECK(mt_job_set_precision(&request.job, "bf16"), "bf16");
+    request.fixed.use = use;
+    CHECK(mt_job_set_precision(&request.job, precision), "%s", precision);
+}
+
+static void expect(const char *line, const char *model, int64_t batch, const char *const *rows) {
+    begin(line, model, batch, "bf16", MT_USE_ALL);
     double flat_s = step_of("flat");
     CHECK(flat_s <= 1.02 * step_of("zero1"), "%s: flat is slower than zero1", line);
     CHECK(flat_s <= 1.02 * step_of("data"), "%s: flat is slower than data", line);
@@ -54,7 +59,43 @@ static void expect(const char *line, const char *model, int64_t batch, const cha
     mt_cluster_free(cluster);
 }
 
+/* Whether some operator is divided by other labels than samples. */
+static bool divides_more(const struct mt_plan *plan) {
+    for (int i = 0; i < plan->decisions.nrules; i++)
+        if (plan->decisions.rules[i].operators == MT_OPERATORS_SPLIT && strcmp(plan->decisions.rules[i].split, "batch"))
+            return true;
+    return false;
+}
+
+/* By samples, three of four ranks on a slow network are best; and no rejected row is of another strategy. */
+static void keep_to_strategy(void) {
+    struct mt_plan_found found;
+    begin("t4:4x1 net=25G", "gpt2:layers=3,heads=12,embed=768,context=256,vocab=8192", 12, "f32", MT_USE_AUTO);
+    find("tensor", &found);
+    CHECK(divides_more(found.plan), "a plan of strategy tensor divides samples alone");
+    const struct mt_plan_prediction *p = found.plan->prediction;
+    for (int i = 0; i < p->nrejected; i++)
+        CHECK(!p->rejected[i].step_s || p->rejected[i].step_s > 0.98 * p->step_s, "%s is faster: %g s, not %g s",
+              p->rejected[i].what, p->rejected[i].step_s, p->step_s);
+    mt_plan_found_release(&found);
+    mt_cluster_free(cluster);
+}
+
+/* All ranks have no plan of the strategy, since one has too little memory; the others do. */
+static void leave_small_out(void) {
+    struct mt_plan_found found;
+    begin("a100-40:1x4", "gpt2:layers=3,heads=12,embed=768,context=256,vocab=8192", 12, "bf16", MT_USE_AUTO);
+    cluster->devices[3].memory_bytes = 64 << 20;
+    find("tensor", &found);
+    CHECK(divides_more(found.plan), "a plan of strategy tensor divides samples alone");
+    CHECK(found.plan->nplaces == 3, "%d ranks take part", found.plan->nplaces);
+    mt_plan_found_release(&found);
+    mt_cluster_free(cluster);
+}
+
 int main(void) {
+    keep_to_strategy();
+    leave_small_out();
     static const char *const wide[] = {"data", "zero1", "zero3", "tensor", "tensor+sequence", NULL};
     expect("h100:2x2 net=400G", "gpt2:layers=4,heads=16,embed=1024,context=256,vocab=8192", 16, wide);
     expect("h100:1x4", "mlp:layers=2,hidden=4096", 64, (const char *const[]){"data", "zero1", "zero3", NULL});
