@@ -3,7 +3,7 @@
 # Groups: "build" (to build and run), "data" (a text to train on), "test" (what tests compare with, and a faster make).
 set -euo pipefail
 
-build="gcc libc6-dev make cmake pkg-config openmpi-bin libopenmpi-dev libjansson-dev libxxhash-dev libdnnl-dev libhwloc-dev libpmix-dev libglpk-dev"
+build="gcc libc6-dev make cmake pkg-config openmpi-bin libopenmpi-dev libjansson-dev libxxhash-dev libutf8proc-dev libdnnl-dev libhwloc-dev libpmix-dev libglpk-dev"
 data="bible-kjv"
 test="ninja-build libonnx-testdata libonnx-dev protobuf-c-compiler libprotobuf-c-dev iproute2"
 

@@ -68,6 +68,7 @@ only cublas 'kernels/cuda/*'
 only nvrtc.h 'kernels/cuda/*'
 only pmix 'launcher/watch/*'
 only nccl.h 'kernels/cuda/*'
+only utf8proc.h launcher/tokenizer/unicode/unicode.c
 only jansson.h 'kernels/base/*'
 only xxhash.h 'kernels/base/*'
 exit $failed

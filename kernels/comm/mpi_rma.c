@@ -5,6 +5,9 @@
  * something: a put is an MPI_Rget_accumulate with MPI_REPLACE, whose result, the old content, is dropped. So a put's
  * bytes are sent both ways, which full-duplex links hide; within a host windows use shared memory instead.
  *
+ * The first access to a rank may still block, for the rank's answer (Open MPI's pt2pt takes its lock then): all ranks
+ * access each other once while they make the window.
+ *
  * Words are read by the same atomic operations, also by their owner, and MPI_Win_sync orders them with what is loaded
  * and stored directly. */
 #include <mpi.h>
@@ -102,6 +105,16 @@ static void release(struct mt_rma *rma, bool broken) {
 
 static const struct mt_rma_class class = {start, test, release};
 
+static int touch_all(struct mpi_rma *m) {
+    int n, code = MPI_Comm_size(m->comm, &n);
+    uint64_t none = 0, ignored;
+    for (int r = 0; r < n && !code; r++) {
+        code = MPI_Fetch_and_op(&none, &ignored, MPI_UINT64_T, r, 0, MPI_NO_OP, m->window);
+        if (!code) code = MPI_Win_flush(r, m->window);
+    }
+    return code ? code : MPI_Barrier(m->comm);
+}
+
 enum mt_status mt_mpi_expose(MPI_Comm of, void *memory, int64_t size_bytes, struct mt_rma **rma, struct mt_err *err) {
     struct mpi_rma *m = mt_calloc(1, sizeof *m);
     m->rma.class = &class;
@@ -115,6 +128,7 @@ enum mt_status mt_mpi_expose(MPI_Comm of, void *memory, int64_t size_bytes, stru
     if (!code) {
         MPI_Win_set_errhandler(m->window, MPI_ERRORS_RETURN);
         code = MPI_Win_lock_all(MPI_MODE_NOCHECK, m->window);
+        if (!code) code = touch_all(m);
     }
     if (code) {
         MPI_Comm_free(&m->comm);

@@ -45,7 +45,7 @@ struct mt_rma_class {
     /* Whether the slot's operation is done, which frees the slot; *value: what READ has read. */
     enum mt_status (*test)(struct mt_rma *rma, int slot, bool *done, uint64_t *value, struct mt_err *err);
     /* Collective; `broken`: operations are still in flight or ranks are missing, so nothing is waited for and what MPI
-     * may still write to is not freed. */
+     * may still write to is not freed; the exposed memory must then stay as well. */
     void (*release)(struct mt_rma *rma, bool broken);
 };
 struct mt_rma {

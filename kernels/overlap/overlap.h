@@ -47,7 +47,7 @@ enum mt_overlap_form { MT_OVERLAP_GATHER, MT_OVERLAP_SCATTER, MT_OVERLAP_REDUCE,
 struct mt_overlap {
     enum mt_overlap_form form;
     int n;
-    int64_t m, cols, k;    /* of the whole product: A is m by k, B is k by cols */
+    int64_t m, cols, k;    /* of the whole GEMM: A is m by k, B is k by cols */
     const int64_t *rows;   /* [n]: shares of m: who has rows of A (gather), who adds and gets rows of the sum */
     const int64_t *shares; /* [n]: of cols (gather) or of k */
     enum mt_type type;     /* of A, B and the result */
@@ -63,7 +63,7 @@ const char *mt_overlap_name(enum mt_overlap_form form); /* "AllGather+GEMM", ...
 /* The matrices of a rank. */
 enum mt_overlap_buffer {
     MT_OVERLAP_A,       /* its operand */
-    MT_OVERLAP_PARTIAL, /* its product for others, of the wire type; as OUT of the whole product */
+    MT_OVERLAP_PARTIAL, /* its partial sums for others, of the wire type: m by cols */
     MT_OVERLAP_OUT,     /* its result */
     MT_OVERLAP_STAGED,  /* window: A, gathered; a rank's own rows stay in A */
     MT_OVERLAP_SLOTS,   /* window: partial sums of the rows it owns, a block of rows for each rank */

@@ -5,7 +5,7 @@
  * Tiles for peers come first, one for each peer in turn, since they have a way to go; one of a rank's own after every
  * `mix` of them, where links are slower than the GEMM.
  *
- * A rank's product of its own rows goes to its slot at once. */
+ * The partial sums of its own rows go to its slot at once. */
 #include "kernels/overlap/internal.h"
 
 /* The tiles of the rows that a rank owns: a grid. */
@@ -72,7 +72,7 @@ static void multiply(const struct mt_overlap *p, int me, int owner, int64_t t, s
     mt_overlap_add_put(schedule, put);
 }
 
-/* Of a direct reduce, one product is for everyone. */
+/* Of a direct reduce, one tile is for everyone. */
 static void multiply_for_all(const struct mt_overlap *p, int me, int64_t t, struct mt_overlap_schedule *schedule) {
     struct mt_overlap_tile tile = grid_tile(p, me, t);
     struct mt_overlap_put put = {.flag = slot_flag(p, t, me),

@@ -25,13 +25,14 @@ void mt_window_free(struct mt_window *w) {
     struct mt_err ignored = MT_ERR_INIT;
     if (!w->users && !w->failed) mt_window_barrier(w, &ignored);
     if (!w->users) atomic_store(&mt_window_header(w, w->rank)->process, 0);
+    bool exposed = w->remote && w->failed; /* ranks of other hosts may still access it */
     mt_window_remote_free(w->remote, w->failed);
     if (w->users) {
         if (atomic_fetch_sub(w->users, 1) == 1) {
             free(w->mapping);
             free(w->users);
         }
-    } else {
+    } else if (!exposed) {
         munmap(w->mapping, (size_t)w->mapping_bytes);
     }
     free(w->part);

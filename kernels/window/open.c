@@ -116,7 +116,7 @@ static enum mt_status expose(const struct opening *o, struct mt_window *w, struc
 }
 
 static void drop(struct mt_window *w) {
-    if (w->mapping) munmap(w->mapping, (size_t)w->mapping_bytes);
+    if (w->mapping && !w->remote) munmap(w->mapping, (size_t)w->mapping_bytes);
     mt_window_remote_free(w->remote, true);
     free(w->part);
     free(w);

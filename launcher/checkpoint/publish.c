@@ -50,7 +50,8 @@ static enum mt_status copy(const char *from, const char *to, struct mt_err *err)
     return st;
 }
 
-/* Of a folder, all files that tokenizers of transformers have; a file alone gets the name by which it is found. */
+/* Of a folder, all files that tokenizers of transformers have. Of a file, those beside it; it gets the name by which it
+ * is found. */
 static enum mt_status copy_tokenizer(const struct mt_publish *a, struct mt_arena *arena, struct mt_err *err) {
     static const char *const names[] = {"tokenizer.json",
                                         "tokenizer_config.json",
@@ -62,24 +63,25 @@ static enum mt_status copy_tokenizer(const struct mt_publish *a, struct mt_arena
                                         "tokenizer.model",
                                         "chat_template.jinja",
                                         "generation_config.json"};
-    const char *from = a->tokenizer ? a->tokenizer : a->init;
+    const char *given = a->tokenizer ? a->tokenizer : a->init, *slash = given ? strrchr(given, '/') : NULL;
+    if (!given) return MT_OK;
+    bool file = !mt_is_folder(given);
+    const char *from = file ? slash ? mt_arena_printf(arena, "%.*s", (int)(slash - given), given) : "." : given;
     enum mt_status st = MT_OK;
-    if (!from) return MT_OK;
-    if (!mt_is_folder(from)) return copy(from, mt_arena_printf(arena, "%s/%s", a->folder, names[0]), err);
     for (int i = 0; i < (int)(sizeof names / sizeof *names) && !st; i++)
-        st = copy(mt_arena_printf(arena, "%s/%s", from, names[i]), mt_arena_printf(arena, "%s/%s", a->folder, names[i]),
-                  err);
+        st = copy(file && !i ? given : mt_arena_printf(arena, "%s/%s", from, names[i]),
+                  mt_arena_printf(arena, "%s/%s", a->folder, names[i]), err);
     return st;
 }
 
 enum mt_status mt_checkpoint_publish(const struct mt_publish *a, int64_t step, struct mt_err *err) {
     struct mt_arena arena = MT_ARENA_INIT;
     const char *path = mt_arena_printf(&arena, "%s/" MT_CONFIG_NAME, a->folder);
-    enum mt_status st = MT_OK;
-    if (!mt_config_has(a->model)) goto out;
-    st = write_index(a->folder, step, a->graph, &arena, err);
-    if (!st && !is_there(path) && !(st = copy_tokenizer(a, &arena, err))) st = write_config(a, path, &arena, err);
-out:
+    enum mt_status st = copy_tokenizer(a, &arena, err);
+    if (!st && mt_config_has(a->model)) {
+        st = write_index(a->folder, step, a->graph, &arena, err);
+        if (!st && !is_there(path)) st = write_config(a, path, &arena, err);
+    }
     mt_arena_release(&arena);
     return st;
 }

@@ -18,7 +18,7 @@ struct mt_publish {
 };
 
 /* Name the checkpoint of `step`, which is there, as the folder's weights; and write config.json and the tokenizer's
- * files, those that are not there. Does nothing for a model that transformers does not have. */
+ * files, those that are not there. Of a model that transformers does not have, only the tokenizer's. */
 enum mt_status mt_checkpoint_publish(const struct mt_publish *about, int64_t step, struct mt_err *err);
 
 #endif

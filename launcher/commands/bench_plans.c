@@ -83,6 +83,7 @@ int mt_command_bench_plans(int argc, char **argv) {
     struct plans_flags f = {.err = &err, .options = {.repetitions = 5, .steps = 20, .warmup = 3, .deadline_s = 120}};
     mt_data_flags_init(&f.data, &err);
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
+    mt_data_flags_find_tokenizer(&f.data, NULL, 0);
     if (!st) st = mt_data_flags_check(&f.data, &err);
     if (f.data.files.ndata) f.options.data = &f.data.files;
     if (!st && !f.options.npaths) {

@@ -56,6 +56,7 @@ int mt_command_doctor(int argc, char **argv) {
     int failures = 0;
     mt_data_flags_init(&f.data, &err);
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
+    mt_data_flags_find_tokenizer(&f.data, NULL, 0);
     if (!st) st = mt_data_flags_check(&f.data, &err);
     f.options.data = &f.data.files;
     watch.start_s = f.start_s;

@@ -3,27 +3,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/base/arena.h"
+#include "kernels/base/file.h"
 #include "kernels/base/number/rng.h"
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
+#include "launcher/tokenizer/tokenizer.h"
 #include "launcher/train/sample.h"
 
-enum { KEY_PROMPT = 'p', KEY_TOKENS = 'n', KEY_TEMPERATURE = 0x2000, KEY_TOP_K, KEY_SEED };
+enum { KEY_PROMPT = 'p', KEY_TOKENS = 'n', KEY_TEMPERATURE = 0x2000, KEY_TOP_K, KEY_SEED, KEY_TOKENIZER };
 
 enum { BYTES = 256 }; /* the vocabulary of a model whose tokens are bytes */
 
 struct sample_flags {
     struct mt_err *err;
-    const char *checkpoint, *prompt;
+    const char *checkpoint, *prompt, *tokenizer;
     int64_t tokens, top_k, seed;
     double temperature;
 };
 
 static const struct argp_option flag_table[] = {
     {"prompt", KEY_PROMPT, "TEXT", 0,
-     "the beginning: text, or comma-separated token numbers if the vocabulary is not 256 [a new line, or 0]", 1},
+     "the beginning: text, or comma-separated token numbers if there is no tokenizer and the vocabulary is not 256 [a "
+     "new "
+     "line, or 0]",
+     1},
+    {"tokenizer", KEY_TOKENIZER, "PATH", 0,
+     "a tokenizer.json, or a folder with one [that beside the checkpoint, if there is one]", 1},
     {"tokens", KEY_TOKENS, "N", 0, "how many tokens to generate [200]", 1},
     {"temperature", KEY_TEMPERATURE, "X", 0, "of the softmax; 0 takes the likeliest token [0.8]", 1},
     {"top-k", KEY_TOP_K, "K", 0, "choose among the K likeliest tokens; 0: all [0]", 1},
@@ -49,6 +57,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         if (!st && f->temperature < 0) st = mt_fail(f->err, MT_EINPUT, "--temperature: must not be negative");
         break;
     case KEY_TOP_K: st = mt_flag_int("--top-k", text, 0, 1 << 24, &f->top_k, f->err); break;
+    case KEY_TOKENIZER: st = mt_flag_path("--tokenizer", text, &f->tokenizer, f->err); break;
     case KEY_SEED: st = mt_flag_int("--seed", text, 0, INT64_MAX, &f->seed, f->err); break;
     case ARGP_KEY_ARG:
         if (f->checkpoint) return refuse_extra(f, text);
@@ -59,28 +68,67 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return st ? EINVAL : 0;
 }
 
-/* The prompt's tokens, with room for those that will be generated. */
-static enum mt_status read_prompt(const struct sample_flags *f, int64_t vocab, struct mt_arena *arena, int32_t **tokens,
-                                  int64_t *count) {
-    const char *prompt = f->prompt && *f->prompt ? f->prompt : vocab == BYTES ? "\n" : "0";
-    if (vocab == BYTES) {
-        *count = (int64_t)strlen(prompt);
-        *tokens = mt_new(arena, int32_t, *count + f->tokens);
-        for (int64_t i = 0; i < *count; i++) (*tokens)[i] = (unsigned char)prompt[i];
-        return MT_OK;
-    }
-    int64_t *numbers;
-    int n;
-    enum mt_status st = mt_flag_ints("--prompt", prompt, 0, vocab - 1, arena, &numbers, &n, f->err);
-    if (st) return mt_err_hint(f->err, "this model's tokens are numbers from 0 to %lld", (long long)vocab - 1);
-    *count = n;
-    *tokens = mt_new(arena, int32_t, n + f->tokens);
-    for (int i = 0; i < n; i++) (*tokens)[i] = (int32_t)numbers[i];
-    return MT_OK;
+/* What stands between tokens and people: a tokenizer, or bytes, or numbers. */
+struct wording {
+    int64_t vocab;
+    struct mt_tokenizer *tokenizer; /* or null */
+    struct mt_token_stream stream;
+};
+
+/* The tokenizer that is named, or that lies beside the checkpoint, where `motley train` puts it. */
+static enum mt_status open_tokenizer(const struct sample_flags *f, struct wording *w) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    const char *path = f->tokenizer, *slash = strrchr(f->checkpoint, '/');
+    enum mt_status st = MT_OK;
+    if (!path && mt_is_folder(f->checkpoint))
+        path = mt_arena_printf(&arena, "%s/tokenizer.json", f->checkpoint);
+    else if (!path)
+        path = mt_arena_printf(&arena, "%.*s/tokenizer.json", slash ? (int)(slash - f->checkpoint) : 1,
+                               slash ? f->checkpoint : ".");
+    if (f->tokenizer || !access(path, F_OK)) st = mt_tokenizer_open(path, &w->tokenizer, f->err);
+    w->stream.tokenizer = w->tokenizer;
+    mt_arena_release(&arena);
+    return st;
 }
 
-static void print_token(int64_t vocab, int32_t token) {
-    if (vocab == BYTES)
+static enum mt_status encode_prompt(const struct sample_flags *f, const struct wording *w, struct mt_tokens *tokens) {
+    const char *prompt = f->prompt ? f->prompt : "";
+    enum mt_status st = mt_tokenizer_encode(w->tokenizer, prompt, strlen(prompt), tokens, f->err);
+    if (!st && !tokens->count) st = mt_tokenizer_encode(w->tokenizer, "\n", 1, tokens, f->err);
+    if (st) return mt_err_context(f->err, "--prompt");
+    for (int64_t i = 0; i < tokens->count; i++)
+        if (tokens->ids[i] >= w->vocab) {
+            mt_fail(f->err, MT_EINPUT, "--prompt: token %d of the tokenizer, but the model's vocabulary has %lld",
+                    tokens->ids[i], (long long)w->vocab);
+            return mt_err_hint(f->err, "--tokenizer names the one that the model was trained with");
+        }
+    return tokens->count ? MT_OK : mt_fail(f->err, MT_EINPUT, "--prompt: has no tokens");
+}
+
+static enum mt_status read_prompt(const struct sample_flags *f, const struct wording *w, struct mt_tokens *tokens) {
+    if (w->tokenizer) return encode_prompt(f, w, tokens);
+    const char *prompt = f->prompt && *f->prompt ? f->prompt : w->vocab == BYTES ? "\n" : "0";
+    if (w->vocab == BYTES) {
+        for (const char *c = prompt; *c; c++) mt_tokens_add(tokens, (unsigned char)*c);
+        return MT_OK;
+    }
+    struct mt_arena arena = MT_ARENA_INIT;
+    int64_t *numbers;
+    int n;
+    enum mt_status st = mt_flag_ints("--prompt", prompt, 0, w->vocab - 1, &arena, &numbers, &n, f->err);
+    if (st)
+        mt_err_hint(f->err, "this model's tokens are numbers from 0 to %lld; --tokenizer names what makes them of text",
+                    (long long)w->vocab - 1);
+    for (int i = 0; i < n && !st; i++) mt_tokens_add(tokens, (int32_t)numbers[i]);
+    mt_arena_release(&arena);
+    return st;
+}
+
+static void print_token(struct wording *w, int32_t token) {
+    if (w->tokenizer) {
+        const char *text = mt_token_stream_add(&w->stream, token);
+        fwrite(text, 1, w->stream.length, stdout);
+    } else if (w->vocab == BYTES)
         putchar(token);
     else
         printf("%d ", token);
@@ -88,20 +136,27 @@ static void print_token(int64_t vocab, int32_t token) {
 }
 
 static enum mt_status sample(const struct sample_flags *f, struct mt_sampler *sampler) {
-    struct mt_arena arena = MT_ARENA_INIT;
-    int64_t vocab = mt_sampler_vocab(sampler), count = 0;
-    int32_t *tokens = NULL;
-    double *logits = mt_new(&arena, double, vocab);
-    enum mt_status st = read_prompt(f, vocab, &arena, &tokens, &count);
-    for (int64_t i = 0; i < count && !st; i++) print_token(vocab, tokens[i]);
+    struct wording w = {.vocab = mt_sampler_vocab(sampler)};
+    struct mt_tokens tokens = {0};
+    double *logits = mt_malloc((size_t)w.vocab * sizeof *logits);
+    enum mt_status st = open_tokenizer(f, &w);
+    if (!st) st = read_prompt(f, &w, &tokens);
+    for (int64_t i = 0; i < tokens.count && !st; i++) print_token(&w, tokens.ids[i]);
     for (int64_t i = 0; i < f->tokens && !st; i++) {
-        if ((st = mt_sampler_logits(sampler, tokens, count, logits, f->err))) break;
+        if ((st = mt_sampler_logits(sampler, tokens.ids, tokens.count, logits, f->err))) break;
         double uniform = mt_random_uniform((uint64_t)f->seed, 0, (uint64_t)i);
-        tokens[count] = mt_sample_pick(logits, vocab, f->temperature, f->top_k, uniform);
-        print_token(vocab, tokens[count++]);
+        mt_tokens_add(&tokens, mt_sample_pick(logits, w.vocab, f->temperature, f->top_k, uniform));
+        print_token(&w, tokens.ids[tokens.count - 1]);
+    }
+    if (!st && w.tokenizer) {
+        const char *rest = mt_token_stream_end(&w.stream);
+        fwrite(rest, 1, w.stream.length, stdout);
     }
     if (!st) putchar('\n');
-    mt_arena_release(&arena);
+    mt_token_stream_free(&w.stream);
+    mt_tokenizer_free(w.tokenizer);
+    free(tokens.ids);
+    free(logits);
     return st;
 }
 

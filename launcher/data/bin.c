@@ -27,13 +27,12 @@ static enum mt_status refuse_magic(const char *name, int32_t magic, struct mt_er
     return mt_err_hint(err, "for tokens without a header say uint16:%.100s or uint32:%.100s", name, name);
 }
 
-enum mt_status mt_data_open_llmc(const char *name, const struct mt_data_reading *reading, struct mt_data_file *file,
-                                 struct mt_err *err) {
+enum mt_status mt_data_open_llmc(const struct data_opening *opening, struct mt_data_file *file, struct mt_err *err) {
     static const struct {
         int32_t magic, version;
         size_t token_bytes;
     } forms[] = {{MT_DATA_LLMC_MAGIC, 1, sizeof(uint16_t)}, {MT_DATA_LLMC_WIDE_MAGIC, 7, sizeof(uint32_t)}};
-    (void)reading;
+    const char *name = opening->name;
     const size_t header_bytes = HEADER_INTS * sizeof(int32_t);
     int32_t head[3] = {0, 0, 0};
     memcpy(head, file->content, file->size_bytes < sizeof head ? file->size_bytes : sizeof head);
@@ -66,9 +65,8 @@ static bool looks_wide(const struct mt_data_file *file) {
     return n >= LEAST && file->count % 2 == 0 && !high && low > n / 4;
 }
 
-enum mt_status mt_data_open_uint16(const char *name, const struct mt_data_reading *reading, struct mt_data_file *file,
-                                   struct mt_err *err) {
-    (void)reading;
+enum mt_status mt_data_open_uint16(const struct data_opening *opening, struct mt_data_file *file, struct mt_err *err) {
+    const char *name = opening->name;
     enum mt_status st = set_tokens(name, 0, sizeof(uint16_t), file, err);
     if (st) return mt_err_hint(err, "a file without a header is read as 16-bit tokens, as nanoGPT writes them");
     if (!looks_wide(file)) return MT_OK;
@@ -76,8 +74,7 @@ enum mt_status mt_data_open_uint16(const char *name, const struct mt_data_readin
     return mt_err_hint(err, "say uint32:%.200s", name);
 }
 
-enum mt_status mt_data_open_uint32(const char *name, const struct mt_data_reading *reading, struct mt_data_file *file,
-                                   struct mt_err *err) {
-    (void)reading;
+enum mt_status mt_data_open_uint32(const struct data_opening *opening, struct mt_data_file *file, struct mt_err *err) {
+    const char *name = opening->name;
     return set_tokens(name, 0, sizeof(uint32_t), file, err);
 }

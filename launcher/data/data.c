@@ -8,6 +8,7 @@
 #include "kernels/base/number/hash.h"
 #include "kernels/base/number/rng.h"
 #include "kernels/base/text/units.h"
+#include "launcher/data/documents.h"
 
 /* Random streams of an epoch; they do not collide with those of dropout and initialisation. */
 #define STREAM_OFFSET UINT64_C(0x6461746100000000)
@@ -17,7 +18,7 @@
 
 /* ---- opening sources ---- */
 
-static enum mt_status open_source(const char *flag, const char *text, const struct mt_data_options *o,
+static enum mt_status open_source(const char *flag, const char *text, int64_t vocab, struct mt_documents *documents,
                                   struct mt_arena *arena, struct mt_data_source *source, struct mt_err *err) {
     struct mt_data_spec *spec = &source->spec;
     enum mt_status st = mt_data_spec_parse(flag, text, arena, spec, err);
@@ -26,18 +27,24 @@ static enum mt_status open_source(const char *flag, const char *text, const stru
     source->start = mt_new(arena, int64_t, spec->nfiles + 1);
     for (int i = 0; i < spec->nfiles; i++) {
         struct mt_data_file *file = &source->files[i];
-        if ((st = mt_data_file_open(spec->files[i], spec->format, &o->files->reading, file, err)) ||
-            (st = mt_data_file_check(spec->files[i], file, o->vocab, err)))
+        if ((st = mt_data_file_open(spec->files[i], spec->format, documents, spec->nfiles > 1, file, err)) ||
+            (st = mt_data_file_check(spec->files[i], file, vocab, err)))
             return st;
         source->start[i + 1] = source->start[i] + file->count;
     }
     return MT_OK;
 }
 
-static enum mt_status open_sources(const char *flag, const char *const *texts, int n, const struct mt_data_options *o,
-                                   struct mt_arena *arena, struct mt_data_source *sources, struct mt_err *err) {
-    enum mt_status st = MT_OK;
-    for (int s = 0; s < n && !st; s++) st = open_source(flag, texts[s], o, arena, &sources[s], err);
+static enum mt_status open_sources(const struct mt_data_options *o, struct mt_data *d, struct mt_err *err) {
+    const struct mt_data_files *files = o->files;
+    struct mt_documents documents;
+    enum mt_status st = mt_documents_open(&files->reading, &documents, err);
+    if (st) return st;
+    for (int s = 0; s < files->ndata && !st; s++)
+        st = open_source("--data", files->data[s], o->vocab, &documents, &d->arena, &d->sources[s], err);
+    for (int s = 0; s < files->nval && !st; s++)
+        st = open_source("--val", files->val[s], o->vocab, &documents, &d->arena, &d->vals[s], err);
+    mt_documents_close(&documents);
     return st;
 }
 
@@ -143,9 +150,16 @@ static enum mt_status share(struct mt_data *d, struct mt_err *err) {
 
 /* ---- opening and closing ---- */
 
+/* Of the tokens, wherever they lie. */
 static uint64_t hash_files(const struct mt_data_source *source, uint64_t hash) {
-    for (int i = 0; i < source->spec.nfiles; i++)
-        hash = mt_hash64(source->files[i].content, source->files[i].size_bytes, hash);
+    for (int i = 0; i < source->spec.nfiles; i++) {
+        const struct mt_data_file *file = &source->files[i];
+        const void *tokens = file->bytes   ? (const void *)file->bytes
+                             : file->words ? (const void *)file->words
+                                           : file->longs;
+        size_t width = file->bytes ? sizeof *file->bytes : file->words ? sizeof *file->words : sizeof *file->longs;
+        hash = mt_hash64(tokens, (size_t)file->count * width, hash);
+    }
     return hash;
 }
 
@@ -183,9 +197,7 @@ enum mt_status mt_data_open(const struct mt_data_options *o, struct mt_data *d, 
     d->train = mt_new(&d->arena, struct mt_data_part, d->nsources);
     d->val = mt_new(&d->arena, struct mt_data_part, d->nsources + d->nvals);
     enum mt_status st;
-    if ((st = open_sources("--data", files->data, d->nsources, o, &d->arena, d->sources, err)) ||
-        (st = open_sources("--val", files->val, d->nvals, o, &d->arena, d->vals, err)) ||
-        (st = refuse_twice("--data", d->sources, d->nsources, &d->arena, err)) ||
+    if ((st = open_sources(o, d, err)) || (st = refuse_twice("--data", d->sources, d->nsources, &d->arena, err)) ||
         (st = refuse_twice("--val", d->vals, d->nvals, &d->arena, err)) || (st = divide(o, d, err)) ||
         (st = share(d, err))) {
         mt_data_close(d);

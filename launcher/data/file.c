@@ -78,39 +78,31 @@ static enum mt_status format_by_name(const char *name, const struct mt_data_file
     return MT_OK;
 }
 
-enum mt_status mt_data_file_read(const char *name, enum mt_data_format format, const struct mt_data_reading *reading,
-                                 struct mt_data_file *file, struct mt_err *err) {
-    static enum mt_status (*const open_as[])(const char *, const struct mt_data_reading *, struct mt_data_file *,
-                                             struct mt_err *) = {
+enum mt_status mt_data_file_read(const char *name, enum mt_data_format format, struct mt_documents *documents,
+                                 bool ends, struct mt_data_file *file, struct mt_err *err) {
+    static enum mt_status (*const open_as[])(const struct data_opening *, struct mt_data_file *, struct mt_err *) = {
 #define FORMAT(format_name, what) mt_data_open_##format_name,
 #include "launcher/data/formats.def"
 #undef FORMAT
     };
     file->bytes = NULL, file->words = NULL, file->longs = NULL, file->count = 0;
     enum mt_status st = format == MT_DATA_BY_NAME ? format_by_name(name, file, &format, err) : MT_OK;
-    return st ? st : open_as[format](name, reading, file, err);
+    const struct data_opening opening = {name, documents, ends};
+    return st ? st : open_as[format](&opening, file, err);
 }
 
-enum mt_status mt_data_file_open(const char *path, enum mt_data_format format, const struct mt_data_reading *reading,
-                                 struct mt_data_file *file, struct mt_err *err) {
+enum mt_status mt_data_file_open(const char *path, enum mt_data_format format, struct mt_documents *documents,
+                                 bool ends, struct mt_data_file *file, struct mt_err *err) {
     *file = (struct mt_data_file){0};
     enum mt_status st = map(path, file, err);
-    if (!st) st = mt_data_file_read(path, format, reading, file, err);
+    if (!st) st = mt_data_file_read(path, format, documents, ends, file, err);
     if (st) mt_data_file_close(file);
     return st;
 }
 
-void mt_data_made_add(struct mt_data_made *made, uint32_t token) {
-    if (made->count == made->capacity) {
-        made->capacity = made->capacity ? 2 * made->capacity : 1024;
-        made->tokens = mt_realloc(made->tokens, (size_t)made->capacity * sizeof *made->tokens);
-    }
-    made->tokens[made->count++] = token;
-}
-
 /* In place, since tokens only get shorter. */
-static void narrow(struct mt_data_file *file, uint32_t *tokens, int64_t count) {
-    uint32_t most = 0;
+static void narrow(struct mt_data_file *file, int32_t *tokens, int64_t count) {
+    int32_t most = 0;
     for (int64_t i = 0; i < count; i++) most = tokens[i] > most ? tokens[i] : most;
     size_t width = most <= UINT8_MAX ? 1 : most <= UINT16_MAX ? sizeof(uint16_t) : sizeof(uint32_t);
     uint8_t *to = (uint8_t *)tokens;
@@ -126,9 +118,9 @@ static void narrow(struct mt_data_file *file, uint32_t *tokens, int64_t count) {
         file->longs = content;
 }
 
-void mt_data_replace(struct mt_data_file *file, struct mt_data_made *made) {
+void mt_data_replace(struct mt_data_file *file, struct mt_tokens *tokens) {
     drop(file);
-    narrow(file, made->tokens, made->count);
+    narrow(file, tokens->ids, tokens->count);
 }
 
 /* The first token that is not below `vocab`, or -1. */

@@ -1,11 +1,12 @@
 /* One file of training data, as tokens.
  *
  *     struct mt_data_file file;
- *     if ((st = mt_data_file_open(path, MT_DATA_BY_NAME, &reading, &file, err))) return st;
+ *     if ((st = mt_data_file_open(path, MT_DATA_BY_NAME, &documents, false, &file, err))) return st;
  *     for (int64_t i = 0; i < file.count; i++) ... mt_data_token(&file, i) ...
  *     mt_data_file_close(&file);
  *
- * Tokens that lie in the file are read there, as it is mapped; others are made once, and kept (kept.h). */
+ * Tokens that lie in the file are read there, as it is mapped; others are made once, and kept (kept.h). `documents` is
+ * open (documents.h); `ends`: text ends as a document does, since others follow. */
 #ifndef MT_LAUNCHER_DATA_FILE_H
 #define MT_LAUNCHER_DATA_FILE_H
 
@@ -17,9 +18,12 @@
 
 /* How text becomes tokens. */
 struct mt_data_reading {
-    const char *field; /* of JSONL's objects; null: "text" */
+    const char *field;     /* of JSONL's objects; null: "text" */
+    const char *tokenizer; /* tokenizer.json, or a folder with one; null: each byte is a token */
+    const char *end;       /* token, or "none"; null: the usual one (documents.h) */
 };
 
+struct mt_documents;
 struct mt_data_file {
     void *content; /* what the tokens lie in */
     size_t size_bytes;
@@ -32,14 +36,14 @@ struct mt_data_file {
 
 /* MT_EINPUT, and nothing to close, for a file that is empty, is not what its format says, or contradicts itself; the
  * message says where. */
-enum mt_status mt_data_file_open(const char *path, enum mt_data_format format, const struct mt_data_reading *reading,
-                                 struct mt_data_file *file, struct mt_err *err);
+enum mt_status mt_data_file_open(const char *path, enum mt_data_format format, struct mt_documents *documents,
+                                 bool ends, struct mt_data_file *file, struct mt_err *err);
 void mt_data_file_close(struct mt_data_file *file);
 
 /* The same of a file's content in memory, which may be replaced by the tokens made of it; for mt_data_file_open and the
  * fuzzer. */
-enum mt_status mt_data_file_read(const char *name, enum mt_data_format format, const struct mt_data_reading *reading,
-                                 struct mt_data_file *file, struct mt_err *err);
+enum mt_status mt_data_file_read(const char *name, enum mt_data_format format, struct mt_documents *documents,
+                                 bool ends, struct mt_data_file *file, struct mt_err *err);
 
 /* At most 2^32 - 1: whether it is a token of the model is mt_data_file_check's to say. */
 static inline int64_t mt_data_token(const struct mt_data_file *file, int64_t at) {

@@ -44,37 +44,46 @@ static bool is_blank(const char *line, size_t length) {
     return true;
 }
 
-static enum mt_status add_line(const char *name, const char *field, const char *line, size_t length,
-                               struct mt_data_made *made, struct mt_err *err) {
+static enum mt_status add_line(struct mt_documents *documents, const char *name, const char *line, size_t length,
+                               struct mt_tokens *tokens, struct mt_err *err) {
     struct mt_json_doc doc;
-    const char *text = NULL;
+    const char *text = NULL, *field = documents->reading->field;
     enum mt_status st = mt_json_parse(name, line, length, &doc, err);
     if (st) return st;
-    if (!(st = find_text(doc.root, field, &text, err)) && *text) {
-        for (const char *c = text; *c; c++) mt_data_made_add(made, (unsigned char)*c);
-        mt_data_made_add(made, '\n');
+    if (!(st = find_text(doc.root, field ? field : "text", &text, err)) && *text) {
+        st = mt_documents_add(documents, text, strlen(text), true, tokens, err);
+        if (st) mt_err_context(err, "%s", name);
     }
     mt_json_release(&doc);
     return st;
 }
 
-enum mt_status mt_data_open_jsonl(const char *name, const struct mt_data_reading *reading, struct mt_data_file *file,
-                                  struct mt_err *err) {
-    const char *field = reading->field ? reading->field : "text", *at = file->content, *end = at + file->size_bytes;
-    struct mt_data_made made = {0};
+struct lines {
+    const struct data_opening *opening;
+    const struct mt_data_file *file;
+};
+
+static enum mt_status make(void *context, struct mt_tokens *tokens, struct mt_err *err) {
+    const struct lines *l = context;
+    const char *at = l->file->content, *end = at + l->file->size_bytes;
     enum mt_status st = MT_OK;
     for (long long line = 1; at < end && !st; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         if (!stop) stop = end;
         char where[512];
-        snprintf(where, sizeof where, "%.480s: line %lld", name, line);
-        if (!is_blank(at, (size_t)(stop - at))) st = add_line(where, field, at, (size_t)(stop - at), &made, err);
+        snprintf(where, sizeof where, "%.480s: line %lld", l->opening->name, line);
+        if (!is_blank(at, (size_t)(stop - at)))
+            st = add_line(l->opening->documents, where, at, (size_t)(stop - at), tokens, err);
         at = stop + 1;
     }
-    if (!st && !made.count) st = mt_fail(err, MT_EINPUT, "%s: there is no text in its lines' \"%.60s\"", name, field);
-    if (st)
-        free(made.tokens);
-    else
-        mt_data_replace(file, &made);
+    if (!st && !tokens->count) return mt_fail(err, MT_EINPUT, "%s: there is no text in its lines", l->opening->name);
     return st;
+}
+
+enum mt_status mt_data_open_jsonl(const struct data_opening *opening, struct mt_data_file *file, struct mt_err *err) {
+    struct lines lines = {opening, file};
+    const char *field = opening->documents->reading->field;
+    char how[256];
+    snprintf(how, sizeof how, "jsonl %.200s", field ? field : "text");
+    return mt_data_make(opening, how, make, &lines, file, err);
 }

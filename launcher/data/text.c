@@ -4,9 +4,8 @@
 #include "kernels/base/text/utf8.h"
 #include "launcher/data/internal.h"
 
-enum mt_status mt_data_open_bytes(const char *name, const struct mt_data_reading *reading, struct mt_data_file *file,
-                                  struct mt_err *err) {
-    (void)name, (void)reading, (void)err;
+enum mt_status mt_data_open_bytes(const struct data_opening *opening, struct mt_data_file *file, struct mt_err *err) {
+    (void)opening, (void)err;
     file->bytes = file->content;
     file->count = (int64_t)file->size_bytes;
     return MT_OK;
@@ -32,8 +31,22 @@ static enum mt_status check(const char *name, const char *text, size_t length, s
     return valid < length ? refuse(name, text, valid, err) : MT_OK;
 }
 
-enum mt_status mt_data_open_text(const char *name, const struct mt_data_reading *reading, struct mt_data_file *file,
-                                 struct mt_err *err) {
-    enum mt_status st = check(name, file->content, file->size_bytes, err);
-    return st ? st : mt_data_open_bytes(name, reading, file, err);
+struct text {
+    const struct data_opening *opening;
+    const struct mt_data_file *file;
+};
+
+static enum mt_status make(void *context, struct mt_tokens *tokens, struct mt_err *err) {
+    const struct text *t = context;
+    enum mt_status st =
+        mt_documents_add(t->opening->documents, t->file->content, t->file->size_bytes, t->opening->ends, tokens, err);
+    return st ? mt_err_context(err, "%s", t->opening->name) : MT_OK;
+}
+
+enum mt_status mt_data_open_text(const struct data_opening *opening, struct mt_data_file *file, struct mt_err *err) {
+    enum mt_status st = check(opening->name, file->content, file->size_bytes, err);
+    if (st) return st;
+    if (!opening->documents->reading->tokenizer) return mt_data_open_bytes(opening, file, err);
+    struct text text = {opening, file};
+    return mt_data_make(opening, opening->ends ? "text, ends" : "text", make, &text, file, err);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "kernels/base/arena.h"
+#include "kernels/base/file.h"
 #include "kernels/base/number/hash.h"
 #include "kernels/device/device.h"
 #include "launcher/session/agree.h"
@@ -138,6 +140,12 @@ static void observe_data(const struct mt_data_files *files, struct mt_doctor_ran
     r->data.read = true;
     observe_files("--data", files->data, files->ndata, hasher, &size, &r->data);
     observe_files("--val", files->val, files->nval, hasher, &size, &r->data);
+    const char *tokenizer = files->reading.tokenizer;
+    char path[PATH_MAX];
+    if (tokenizer && r->data.read) {
+        snprintf(path, sizeof path, "%s%s", tokenizer, mt_is_folder(tokenizer) ? "/tokenizer.json" : "");
+        r->data.read = read_data(path, hasher, &size, &r->data);
+    }
     uint64_t hash = mt_hasher_end(hasher);
     if (r->data.read)
         snprintf(r->data.text, sizeof r->data.text, "%lld bytes, %016llx", (long long)size, (unsigned long long)hash);

@@ -2,18 +2,25 @@
 #include "launcher/flags/data_flags.h"
 
 #include <errno.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "launcher/flags/flags.h"
 
-enum { KEY_DATA = 'd', KEY_VAL = 0x3000, KEY_VAL_FRACTION, KEY_FIELD };
+enum { KEY_DATA = 'd', KEY_VAL = 0x3000, KEY_VAL_FRACTION, KEY_FIELD, KEY_TOKENIZER, KEY_END };
 
 /* clang-format off */
 #define OPTIONS_OF_DATA                                                                                                \
     {"data", KEY_DATA, "FILE", 0,                                                                                      \
      "[FORMAT:]PATTERN[=WEIGHT]: a file, or files by a pattern in quotes, as \"books/*.txt\". FORMAT: text, jsonl, "    \
      "llmc (.bin with a header), uint16 (as nanoGPT's .bin), uint32, bytes [by name and content]. Several --data are " \
-     "mixed by their weights [as much of each as it holds]. Text is one token per byte", 1},                           \
-    {"data-field", KEY_FIELD, "NAME", 0, "the member of JSONL's objects that is the text [text]", 1}
+     "mixed by their weights [as much of each as it holds]", 1},                           \
+    {"data-field", KEY_FIELD, "NAME", 0, "the member of JSONL's objects that is the text [text]", 1},      \
+    {"tokenizer", KEY_TOKENIZER, "PATH", 0,                                                                            \
+     "a tokenizer.json, or a folder with one, for text; none: each byte is a token [train: that in the folder of --init " \
+     "or --resume; else none]", 1},                                    \
+    {"data-end", KEY_END, "TOKEN", 0,                                                                                  \
+     "what a document (a line of JSONL, a file of several) ends with, or none [the tokenizer's end of text]", 1}
 /* clang-format on */
 
 static const struct argp_option plain_table[] = {OPTIONS_OF_DATA, {0}};
@@ -52,6 +59,8 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         st = mt_flag_real("--val-fraction", text, &f->val_fraction, f->err);
         break;
     case KEY_FIELD: st = mt_flag_path("--data-field", text, &f->files.reading.field, f->err); break;
+    case KEY_TOKENIZER: st = mt_flag_path("--tokenizer", text, &f->files.reading.tokenizer, f->err); break;
+    case KEY_END: st = mt_flag_path("--data-end", text, &f->files.reading.end, f->err); break;
     default: return ARGP_ERR_UNKNOWN;
     }
     return st ? EINVAL : 0;
@@ -67,9 +76,23 @@ const struct argp *mt_data_val_argp(void) {
     return &argp;
 }
 
+void mt_data_flags_find_tokenizer(struct mt_data_flags *f, const char *const *folders, int n) {
+    const char **path = &f->files.reading.tokenizer;
+    for (int i = 0; i < n && !*path; i++) {
+        if (!folders[i]) continue;
+        const char *there = mt_arena_printf(&f->arena, "%s/tokenizer.json", folders[i]);
+        if (!access(there, F_OK)) *path = there;
+    }
+    if (*path && !strcmp(*path, "none")) *path = NULL;
+}
+
 enum mt_status mt_data_flags_check(const struct mt_data_flags *f, struct mt_err *err) {
     if (f->files.nval && f->val_fraction_given)
         return mt_fail(err, MT_EINPUT, "--val and --val-fraction exclude each other");
     if (!f->files.ndata && f->files.reading.field) return mt_fail(err, MT_EINPUT, "--data-field: there is no --data");
+    if (f->files.reading.end && !f->files.reading.tokenizer) {
+        mt_fail(err, MT_EINPUT, "--data-end: is a token of a tokenizer, and there is none");
+        return mt_err_hint(err, "--tokenizer names it");
+    }
     return MT_OK;
 }

@@ -1,4 +1,4 @@
-/* How long an overlapped product takes: its schedules simulated in time, in milliseconds of a host's time each.
+/* How long an overlapped GEMM takes: its schedules simulated in time, in milliseconds of a host's time each.
  *
  *     struct mt_overlap_rates rates[n];                    // measured, or nominal
  *     mt_overlap_predict(&problem, schedules, rates, &links, &prediction, err);
@@ -41,7 +41,7 @@ enum mt_status mt_overlap_predict(const struct mt_overlap *problem, const struct
                                   struct mt_overlap_prediction *prediction, struct mt_err *err);
 
 /* Choose what the problem leaves open, its chunk, mix and direct, by the least predicted time; false: none is faster
- * than `sequential_s`, the product and the collective one after the other, and *problem is as it was. */
+ * than `sequential_s`, the GEMM and the collective one after the other, and *problem is as it was. */
 enum mt_status mt_overlap_best(struct mt_overlap *problem, const struct mt_overlap_rates *rates,
                                const struct mt_overlap_links *links, double sequential_s, bool *faster,
                                struct mt_overlap_prediction *prediction, struct mt_err *err);

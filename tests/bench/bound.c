@@ -1,6 +1,6 @@
-/* The lower bound against 10,000 random plans on at least 250 random clusters of 2 to 5 ranks
- * (tests/planner/search/bound_cases.h): how many are below it (none should be), and how far the search's plan is above
- * it.
+/* The lower bound of plans that divide samples alone, against 10,000 random plans on at least 250 random clusters of 2
+ * to 5 ranks (tests/planner/search/bound_cases.h): how many are below it (none should be), and how far the search's
+ * plan is above it.
  *
  *     MOTLEY_MODULES=build/release build/release/tests/bench_bound [clusters [plans of each]] */
 #include <stdlib.h>
@@ -12,10 +12,12 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The searched plan's step; infinite where none fits. */
+/* The step of the plan that is searched among those that divide samples alone, as the bound's space is; infinite where
+ * none fits. */
 static double searched(struct bound_case *c) {
     struct mt_plan *p = bound_new_plan(c, c->costs.nranks, c->device);
     struct mt_err err = MT_ERR_INIT;
+    c->search.by_samples = true;
     enum mt_status st = mt_search(&c->search, p, NULL, &err);
     CHECK(!st || (st == MT_EINPUT && c->tight), "seed %d: %s", (int)c->seed, err.text);
     double step_s = st ? INFINITY : p->prediction->step_s;

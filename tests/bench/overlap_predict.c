@@ -1,4 +1,4 @@
-/* Predictions of overlapped products on four GPUs, and how long a prediction takes. Rates are nominal: a GEMM's, and
+/* Predictions of overlapped GEMMs on four GPUs, and how long a prediction takes. Rates are nominal: a GEMM's, and
  * what a GPU sends at; nothing here is measured but the time of predicting.
  *
  *     build/release/tests/bench_overlap_predict [TFLOPS [GB_PER_S [SLOWDOWN]]] */

@@ -44,12 +44,12 @@ refused 2 "folders/gpt2: there is no checkpoint" $MOTLEY train plan.json --data 
 grep -q "it is a model's folder: --init" err.txt || fail "$(cat err.txt)"
 
 # The tokenizer's files and ids go along; what is there already stays.
-printf '{"model": "one"}' >mine/tokenizer.json
+printf '{"model": "one"}' >mine/added_tokens.json
 printf 'a b' >mine/merges.txt
 sed -i 's/"eos_token_id": 0/"eos_token_id": [7, 9]/' mine/config.json
 mkdir kept && printf 'c d' >kept/merges.txt
 $MOTLEY train plan.json --data text.txt --init mine --out kept >out.txt 2>&1 || fail "$(cat out.txt)"
-cmp mine/tokenizer.json kept/tokenizer.json && [ "$(cat kept/merges.txt)" = "c d" ] || fail "$(ls kept)"
+cmp mine/added_tokens.json kept/added_tokens.json && [ "$(cat kept/merges.txt)" = "c d" ] || fail "$(ls kept)"
 grep -qF '"eos_token_id": [7, 9],' kept/config.json && grep -qF '"bos_token_id": 0,' kept/config.json || fail "$(cat kept/config.json)"
 [ ! -e kept/vocab.json ] || fail "$(ls kept)"
 

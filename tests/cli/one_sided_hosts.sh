@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Windows and overlapped products between two hosts with a link of 1 Gbit/s: what the tests of these check among ranks of
+# Windows and overlapped GEMMs between two hosts with a link of 1 Gbit/s: what the tests of these check among ranks of
 # one host, over TCP; so one schedule gives the same bits in shared memory and between hosts.
 set -euo pipefail
 . "$SOURCE/tests/cli/hosts.bash"

@@ -33,8 +33,9 @@ done
 code=0
 "$MOTLEY" diff data.json mesh.json >said.txt || code=$?
 [ $code = 1 ] && has 'operators \*.*split by batch *split by batch, within hosts by' <said.txt || fail "$(cat said.txt)"
-different=$(for name in $strategies; do grep program_hash "$name.json"; done | sort -u | wc -l)
-[ "$different" = 9 ] || fail "$different programs of 9 strategies"
+# flat holds the programs by samples: its best may be one of theirs
+different=$(for name in ${strategies/flat/}; do grep program_hash "$name.json"; done | sort -u | wc -l)
+[ "$different" = 8 ] || fail "$different programs of 8 strategies"
 
 hosts_can || { echo "without two hosts: they want root and network namespaces"; exit 0; }
 trap 'hosts_down; rm -rf "$folder"' EXIT

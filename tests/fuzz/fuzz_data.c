@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/base/text/utf8.h"
+#include "launcher/data/documents.h"
 #include "launcher/data/file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -19,7 +20,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memcpy(content, data + 1, size);
     struct mt_data_file file = {.content = content, .size_bytes = size};
     struct mt_err err = MT_ERR_INIT;
-    if (mt_data_file_read("fuzz.bin", format, &reading, &file, &err)) {
+    struct mt_documents documents;
+    if (mt_documents_open(&reading, &documents, &err)) abort();
+    enum mt_status st = mt_data_file_read("fuzz.bin", format, &documents, false, &file, &err);
+    mt_documents_close(&documents);
+    if (st) {
         if (!err.text[0]) abort();
         mt_data_file_close(&file);
         return 0;

@@ -25,7 +25,7 @@ constexpr int CONSUMERS = 2, EACH = TOGETHER ? ROWS / CONSUMERS : ROWS, HALVES =
 constexpr int A_BYTES = ROWS * ROW_BYTES, B_BYTES = COLUMNS * ROW_BYTES, STAGE_BYTES = A_BYTES + B_BYTES;
 constexpr int CLUSTER = SHARE ? 2 : 1;
 constexpr int WIDE = ROW_BYTES / (int)sizeof(OUT); /* columns that are stored at a time */
-constexpr int CHUNK_BYTES = 64 * ROW_BYTES, CHUNKS = 2; /* of a group of consumers, in turns */
+constexpr int CHUNK_BYTES = 64 * ROW_BYTES, CHUNKS = TOGETHER ? 2 : 4; /* of a group of consumers, in turns */
 static_assert(EACH % 64 == 0 && COLUMNS % 64 == 0 && COLUMNS <= 256 && HALVES * COLUMNS <= 256, "");
 
 struct alignas(64) tensor_map {
@@ -234,6 +234,7 @@ struct ring { /* a stage, and the parity of its turn */
     }
 };
 
+/* Before the barrier of one chunk, the thread that leads has seen that the memory of the next one is free. */
 __device__ inline void store_tile(const float (&c)[HALVES][COLUMNS / 8][4], u32 room, const tensor_map *y, int row,
                                   int column, int part, int group, int &count) {
     int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32 % 4;
@@ -243,8 +244,6 @@ __device__ inline void store_tile(const float (&c)[HALVES][COLUMNS / 8][4], u32 
 #pragma unroll
         for (int n = 0; n < COLUMNS; n += WIDE, count++) {
             u32 to = room + (u32)(count % CHUNKS * CHUNK_BYTES);
-            if (leads) stores_read<CHUNKS - 1>();
-            asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory");
             if constexpr (sizeof(OUT) == 2) {
                 int in = warp * 16 + lane % 16;
 #pragma unroll
@@ -268,6 +267,7 @@ __device__ inline void store_tile(const float (&c)[HALVES][COLUMNS / 8][4], u32 
                     }
             }
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+            if (leads) stores_read<CHUNKS - 2>(); /* what the next chunk overwrites */
             asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory");
             if (leads) store_box(to, y, column + n, row + h * 64, part);
         }

@@ -7,7 +7,9 @@
  * splits of k: the heuristic does not offer them all, which costs up to 13% of the time). Then the best of all and the
  * library's first choice run in rounds that are long enough for the device to reach the clocks that it can sustain:
  * what is fastest for a millisecond may draw the power that slows down everything after it. The mean of the rounds
- * decides; the library's first choice is kept unless another one is clearly faster. */
+ * decides; the library's first choice is kept unless another one is clearly faster. The winner's result must agree with
+ * that of the first choice, else the next one wins: of what the heuristic does not offer, some algorithms are wrong for
+ * some shapes. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +33,9 @@ static const double round_s = 15e-3; /* of a finalist */
 static const double near = 1.2;      /* up to this times the best: is timed again */
 static const double worth =
     0.99; /* below this times the time before: the search goes on, or the candidate is preferred */
-static const double short_s = 1e-3; /* runs below this are timed more than once */
-static const double load_s = 2e-2;  /* that the first run of an algorithm may take longer, to load it */
+static const double short_s = 1e-3;                          /* runs below this are timed more than once */
+static const double agrees_half = 1e-2, agrees_float = 1e-3; /* of results of these types, relative in norm */
+static const double load_s = 2e-2; /* that the first run of an algorithm may take longer, to load it */
 
 struct candidate {
     struct gemm_choice choice;
@@ -49,6 +52,7 @@ struct trial {
     struct gemm_data data[MOST_SETS];
     int sets, next;
     const struct gemm_choice *choice; /* that is timed */
+    CUdeviceptr reference, sums;      /* y by the library's first choice; for comparisons with it */
 };
 
 struct block {
@@ -94,7 +98,9 @@ static enum mt_status place_set(struct trial *t, const struct block *blocks, CUd
 static enum mt_status trial_init(struct trial *t, const struct cuda_queue *queue, const struct gemm_shape *shape,
                                  struct mt_err *err) {
     struct block blocks[NBLOCKS];
-    int64_t set_bytes = 0, scratch_bytes = round_up(gemm_scratch_bytes(queue->cuda, shape));
+    int64_t set_bytes = 0, y_bytes = round_up(shape->m * shape->n * mt_type_size((enum mt_type)shape->out));
+    int64_t scratch_bytes =
+        round_up(gemm_scratch_bytes(queue->cuda, shape)) + y_bytes + round_up(CUDA_BENCH_SUMS_BYTES);
     list_blocks(shape, blocks);
     for (int i = 0; i < NBLOCKS; i++) set_bytes += round_up(blocks[i].count * mt_type_size(blocks[i].type));
     *t = (struct trial){.shape = shape};
@@ -107,6 +113,7 @@ static enum mt_status trial_init(struct trial *t, const struct cuda_queue *queue
         t->sets = 1, result = cuMemAlloc(memory, (size_t)(set_bytes + scratch_bytes));
     CUDA_TRY(result, err, "memory to time GEMMs in");
     CUdeviceptr at = *memory + (CUdeviceptr)scratch_bytes;
+    t->reference = at - (CUdeviceptr)y_bytes, t->sums = t->reference - (CUdeviceptr)round_up(CUDA_BENCH_SUMS_BYTES);
     for (int i = 0; !st && i < t->sets; i++) {
         st = place_set(t, blocks, &at, &t->data[i], err);
         t->data[i].scratch = (void *)(uintptr_t)*memory;
@@ -191,6 +198,52 @@ static enum mt_status enter_neighbours(struct trial *t, struct field *f, struct 
     return st;
 }
 
+/* ---- agreement ---- */
+
+/* y of the first set, from the same beginning each time. */
+static enum mt_status compute(struct trial *t, const struct gemm_choice *choice, struct mt_err *err) {
+    const struct cuda_queue *queue = &t->bench.queue;
+    const struct gemm_shape *s = t->shape;
+    enum mt_status st = cuda_bench_numbers(queue, (enum mt_type)s->out, t->data[0].y, s->m * s->n, 0, -0.5f, 1, err);
+    return st ? st : gemm_run(queue, s, choice, &t->data[0], err);
+}
+
+/* *agrees: the results of two choices do. */
+static enum mt_status compare(struct trial *t, const struct gemm_choice *first, const struct gemm_choice *choice,
+                              bool *agrees, struct mt_err *err) {
+    const struct cuda_queue *queue = &t->bench.queue;
+    const struct gemm_shape *s = t->shape;
+    enum mt_type out = (enum mt_type)s->out;
+    double error;
+    enum mt_status st = compute(t, first, err);
+    if (st) return st;
+    CUDA_TRY(cuMemcpyDtoDAsync(t->reference, (CUdeviceptr)t->data[0].y, (size_t)(s->m * s->n * mt_type_size(out)),
+                               queue->stream),
+             err, "keeping a result");
+    if (!(st = compute(t, choice, err)))
+        st = cuda_bench_compare(queue, out, t->data[0].y, t->reference, s->m * s->n, t->sums, &error, err);
+    *agrees = !st && error <= (mt_type_is_half(out) ? agrees_half : agrees_float);
+    if (!st && !*agrees) mt_log(MT_LOG_INFO, "a GEMM's algorithm is off by %g of its result, and is not used", error);
+    return st;
+}
+
+/* The first of the candidates that agrees with the library's first choice. */
+static enum mt_status choose_right(struct trial *t, const struct field *f, const struct gemm_choice *first, int *best,
+                                   struct mt_err *err) {
+    bool agrees = false;
+    for (*best = 0; *best < f->count; ++*best) {
+        const struct candidate *c = &f->c[*best];
+        if (c->first || isinf(c->time_s)) break;
+        enum mt_status st = compare(t, first, &c->choice, &agrees, err);
+        if (st || agrees) return st;
+    }
+    for (int i = 0; i < f->count; i++)
+        if (f->c[i].first) *best = i;
+    return MT_OK;
+}
+
+/* ---- the race ---- */
+
 /* Run the best few and the library's first choice in turns; the winner comes to the front. */
 static void race(struct trial *t, struct field *f) {
     struct candidate *c = f->c;
@@ -224,8 +277,10 @@ enum mt_status gemm_measure(const struct cuda_queue *queue, const struct gemm_sh
         st = enter_neighbours(&t, &f, err);
     }
     if (!st && isinf(f.best_s)) st = mt_fail(err, MT_ESYSTEM, "none of the algorithms runs");
+    int right = 0;
     if (!st) race(&t, &f);
-    if (!st) *best = f.c[0].choice, *time_s = f.c[0].time_s;
+    if (!st) st = choose_right(&t, &f, &offered->choices[0], &right, err);
+    if (!st) *best = f.c[right].choice, *time_s = f.c[right].time_s;
     cuda_bench_release(&t.bench);
     free(f.c);
     return st;

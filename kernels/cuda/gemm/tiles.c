@@ -12,7 +12,7 @@ enum {
     SLAB = 64,
     ROW_BYTES = 128,
     THREADS = 384,
-    STORE_BYTES = 4 * 64 * ROW_BYTES,
+    CHUNK_BYTES = 64 * ROW_BYTES,
     MOST_STAGES = 8,
     LEAST_STAGES = 3,
     MOST_PARTS = 8
@@ -65,14 +65,18 @@ bool gemm_tiles_possible(const struct cuda *cuda, const struct gemm_shape *s) {
            s->k < INT32_MAX / 2;
 }
 
+static int64_t store_bytes_of(const struct form *f) {
+    return 2 * CHUNK_BYTES * (kind_of(f)->together ? 2 : 4);
+}
+
 static int stages_of(const struct cuda *cuda, const struct form *f) {
     int64_t stage = (int64_t)(f->rows + f->columns) * ROW_BYTES;
-    int64_t room = cuda->shared_bytes - 2048 - STORE_BYTES; /* alignment and barriers */
+    int64_t room = cuda->shared_bytes - 2048 - store_bytes_of(f); /* alignment and barriers */
     return (int)least(room / stage, MOST_STAGES);
 }
 
 static int shared_bytes_of(const struct cuda *cuda, const struct form *f) {
-    return 1024 + stages_of(cuda, f) * (int)(f->rows + f->columns) * ROW_BYTES + STORE_BYTES;
+    return 1024 + stages_of(cuda, f) * (int)(f->rows + f->columns) * ROW_BYTES + (int)store_bytes_of(f);
 }
 
 static struct tiles tiles_of(const struct gemm_shape *s, const struct form *f) {

@@ -1,14 +1,13 @@
 /* Compiled kernels on disk: a header with length and checksum, then the code. */
-#include <errno.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "kernels/base/arena.h"
+#include "kernels/base/cache.h"
 #include "kernels/base/file.h"
 #include "kernels/base/number/hash.h"
 #include "kernels/base/log.h"
@@ -22,30 +21,9 @@ struct entry {
 };
 static const char magic[8] = "mtcubin";
 
-bool cuda_cache_folder(char out[PATH_MAX]) {
-    static const struct {
-        const char *variable, *below;
-    } places[] = {{"MOTLEY_CACHE", ""}, {"XDG_CACHE_HOME", "/motley"}, {"HOME", "/.cache/motley"}};
-    const char *root = NULL, *below = "";
-    for (size_t i = 0; i < sizeof places / sizeof *places && (!root || !*root); i++)
-        root = getenv(places[i].variable), below = places[i].below;
-    if (!root || !*root) return false;
-    int n = snprintf(out, PATH_MAX, "%s%s", root, below);
-    if (n < 0 || n >= PATH_MAX) return false;
-    for (char *end = out + 1;; end++) {
-        char kept = *end;
-        if (kept && kept != '/') continue;
-        *end = 0;
-        bool there = !mkdir(out, 0777) || errno == EEXIST || !access(out, F_OK);
-        *end = kept;
-        if (!there) return false;
-        if (!kept) return true;
-    }
-}
-
 static bool entry_path(const char *source, const char *hash, char out[PATH_MAX]) {
     char place[PATH_MAX];
-    return cuda_cache_folder(place) && snprintf(out, PATH_MAX, "%s/%s-%s.cubin", place, source, hash) < PATH_MAX;
+    return mt_cache_folder(place) && snprintf(out, PATH_MAX, "%s/%s-%s.cubin", place, source, hash) < PATH_MAX;
 }
 
 bool cuda_cache_read(const char *source, const char *hash, char **image, size_t *size_bytes) {

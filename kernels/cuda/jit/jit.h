@@ -27,7 +27,6 @@ uint64_t cuda_headers_hash(void); /* of the texts of all */
  * Compiled code by the hash of what it was made of, in $MOTLEY_CACHE, else $XDG_CACHE_HOME/motley, else
  * ~/.cache/motley. An entry has a checksum and is written atomically; a damaged one is ignored with a warning, and
  * written again. Without a folder that can be written to there is no cache. */
-bool cuda_cache_folder(char path[PATH_MAX]); /* created if it is missing; false if there is none */
 bool cuda_cache_read(const char *source, const char *hash, char **image, size_t *size_bytes); /* the caller's to free */
 void cuda_cache_write(const char *source, const char *hash, const char *image, size_t size_bytes);
 

@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "kernels/base/cache.h"
 #include "kernels/base/number/hash.h"
 #include "kernels/base/text/json.h"
 #include "kernels/base/log.h"
@@ -69,7 +70,7 @@ static struct entry *put(const char *key, const char *value, const struct tune_f
 /* The file's path, in a folder that is there; false where there can be none. */
 static bool file_path(char path[PATH_MAX]) {
     static const char name[] = "/tuning.json";
-    if (!cuda_cache_folder(path)) return false;
+    if (!mt_cache_folder(path)) return false;
     size_t used = strlen(path);
     if (used + sizeof name + 8 > PATH_MAX) return false; /* ".lock" must fit too */
     memcpy(path + used, name, sizeof name);

@@ -73,14 +73,15 @@ static inline struct mt_call box_call(const struct mt_attr *attr, const struct m
                     : call_of(MT_OP_attention, attr, clock, 2, t + BOX_Q, 2, t + BOX_O);
 }
 
-/* The relative error; `zeros`: where it must be zero, as of keys that no query sees, it is. */
+/* The relative error; `zeros`: where it must be zero, as of keys that no query sees, it is, but for the rounding of a
+ * difference that vanishes (a query that sees one key). */
 static inline void box_compare(const struct attention_box *x, const struct mt_tensor *got, const struct mt_tensor *want,
                                const char *what, bool zeros, double allowed) {
     double diff = 0, norm = 0, rounding = 1e-6 * sqrt((double)mt_tensor_count(got)); /* where 0 is wanted */
     for (int64_t i = 0; i < mt_tensor_count(got); i++) {
         double is = mt_type_load(got->type, got->data, i), shall = mt_type_load(want->type, want->data, i);
         CHECK(isfinite(is), "%s[%lld] is %g", what, (long long)i, is);
-        CHECK(!zeros || shall != 0 || fabs(is) < 1e-6, "%s[%lld] is %g, not 0", what, (long long)i, is);
+        CHECK(!zeros || shall != 0 || fabs(is) < 1e-5, "%s[%lld] is %g, not 0", what, (long long)i, is);
         diff += (is - shall) * (is - shall), norm += shall * shall;
     }
     CHECK(sqrt(diff) <= allowed * sqrt(norm) + rounding,

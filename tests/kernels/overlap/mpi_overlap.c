@@ -1,4 +1,4 @@
-/* Overlapped products on CPUs: ranks that share memory, and ranks that are said to be on different hosts, with the same
+/* Overlapped GEMMs on CPUs: ranks that share memory, and ranks that are said to be on different hosts, with the same
  * bits; replicas are equal; a rank that does not take part is named.
  * ranks: 2 3 5 */
 #include <mpi.h>
@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
             for (int r = 0; r < n; r++) node[r] = map == 1 ? r : r / 2;
             CHECK_OK(mt_window_new(comm, map ? node : NULL, mt_overlap_window_bytes(&job.problem), 60, &window, &err),
                      err);
-            hash[map] = job_run(&job, window, number % 3 == 0, mt_overlap_name(job.problem.form));
+            hash[map] = job_run(&job, window, &mt_backend_c, number % 3 == 0, mt_overlap_name(job.problem.form));
             CHECK(hash[map] == hash[0], "job %d: other bits between hosts", number);
             mt_window_free(window);
         }

@@ -3,12 +3,42 @@
  * ranks: 2 3 5 */
 #include <mpi.h>
 
+#include <signal.h>
 #include <unistd.h>
 
 #include "kernels/comm/comm.h"
 #include "tests/kernels/window/trials.h"
 
 static const uint64_t seed = 20261123;
+
+/* The last rank is stopped, and is on a host of its own: puts to it do not hang, and it is named; then it goes on. */
+static void test_stopped(struct mt_comm *comm, int rank, int n) {
+    enum { BYTES = 8 << 20 };
+    int node[TRIAL_RANKS], pid = (int)getpid();
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_window *w;
+    char *data = calloc(1, BYTES), peer[32];
+    for (int r = 0; r < n; r++) node[r] = r;
+    snprintf(peer, sizeof peer, "its puts to rank %d", n - 1);
+    CHECK_OK(mt_window_new(comm, node, BYTES, 1, &w, &err), err);
+    MPI_Bcast(&pid, 1, MPI_INT, n - 1, MPI_COMM_WORLD);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == n - 1) raise(SIGSTOP);
+    if (!rank) {
+        double begin_s = mt_now_s();
+        mt_sleep_s(0.2);
+        enum mt_status st = mt_window_put(w, 0, data, BYTES, n - 1, &err);
+        if (!st) st = mt_window_quiet(w, &err);
+        CHECK(st == MT_ESTALL && strstr(err.text, peer), "status %d: %s", (int)st, err.text);
+        printf("a stopped rank on another host was named after %.1f s\n", mt_now_s() - begin_s);
+        kill(pid, SIGCONT);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank) mt_window_abort(w, "the end of this test");
+    mt_window_free(w);
+    MPI_Barrier(MPI_COMM_WORLD); /* `data` is still being put */
+    free(data);
+}
 
 int main(int argc, char **argv) {
     int level, rank, n, node[TRIAL_RANKS];
@@ -37,6 +67,7 @@ int main(int argc, char **argv) {
         mt_window_free(w);
         MPI_Barrier(MPI_COMM_WORLD);
     }
+    if (n == 2) test_stopped(comm, rank, n);
     /* More memory than there is. */
     struct mt_window *w;
     CHECK_EQ(mt_window_new(comm, NULL, (int64_t)1 << 50, 60, &w, &err), MT_ESYSTEM);

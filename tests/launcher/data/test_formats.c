@@ -1,14 +1,24 @@
 /* Each format of --data: its tokens, how it is found, and what is refused of it, with place and remedy. */
+#include "launcher/data/documents.h"
 #include "launcher/data/file.h"
 #include "tests/launcher/data/write_file.h"
 
 static const struct mt_data_reading plain;
 
+static enum mt_status open_file(const char *path, enum mt_data_format format, const struct mt_data_reading *reading,
+                                struct mt_data_file *file, struct mt_err *err) {
+    struct mt_documents documents;
+    CHECK_OK(mt_documents_open(reading, &documents, err), *err);
+    enum mt_status st = mt_data_file_open(path, format, &documents, false, file, err);
+    mt_documents_close(&documents);
+    return st;
+}
+
 static void expect(const char *path, enum mt_data_format format, const struct mt_data_reading *reading,
                    const int64_t *tokens, int count) {
     struct mt_data_file file;
     struct mt_err err = MT_ERR_INIT;
-    CHECK_OK(mt_data_file_open(path, format, reading, &file, &err), err);
+    CHECK_OK(open_file(path, format, reading, &file, &err), err);
     CHECK_EQ(file.count, count);
     for (int i = 0; i < count; i++) CHECK_EQ(mt_data_token(&file, i), tokens[i]);
     mt_data_file_close(&file);
@@ -17,7 +27,7 @@ static void expect(const char *path, enum mt_data_format format, const struct mt
 static void refuse(const char *path, enum mt_data_format format, const char *reason, const char *hint) {
     struct mt_data_file file;
     struct mt_err err = MT_ERR_INIT;
-    CHECK_EQ(mt_data_file_open(path, format, &plain, &file, &err), MT_EINPUT);
+    CHECK_EQ(open_file(path, format, &plain, &file, &err), MT_EINPUT);
     CHECK(strstr(err.text, path) && strstr(err.text, reason), "\"%s\" does not say \"%s\"", err.text, reason);
     CHECK(strstr(err.hint, hint), "\"%s\" does not hint \"%s\"", err.hint, hint);
 }
@@ -80,7 +90,7 @@ static void test_raw(void) {
     expect(path, MT_DATA_uint32, &plain, want, N);
     struct mt_data_file file;
     struct mt_err err = MT_ERR_INIT;
-    CHECK_OK(mt_data_file_open(path, MT_DATA_uint32, &plain, &file, &err), err);
+    CHECK_OK(open_file(path, MT_DATA_uint32, &plain, &file, &err), err);
     CHECK_EQ(mt_data_file_check(path, &file, 50257, &err), MT_EINPUT);
     CHECK(strstr(err.text, "token 0 is 4294967295, but the model's vocabulary has 50257"), "%s", err.text);
     mt_data_file_close(&file);

@@ -60,6 +60,13 @@ static inline void all_set_up(struct bound_case *c, uint64_t seed) {
     c->costs = (struct mt_costs){.cluster = c->cluster, .nranks = c->cluster->ndevices, .device = c->device};
     c->options = (struct mt_lower_options){.fuse = true, .latency_s = 30e-6, .bandwidth_Bps = 1e9};
     if ((c->fitted = !described && seed % 3 == 1)) add_fitted_groups(c->cluster, seed);
+    c->search = (struct mt_search){.model = &c->model,
+                                   .graph = c->graph,
+                                   .job = &c->job,
+                                   .costs = &c->costs,
+                                   .options = &c->options,
+                                   .fixed = {.decisions = mt_decisions_unset},
+                                   .limit_s = 600};
     struct mt_divide_bound *bound;
     CHECK_OK(mt_divide_bound_open(c->graph, &c->job, mt_cluster_kind(c->cluster), &c->options, &bound, &bound_err),
              bound_err);

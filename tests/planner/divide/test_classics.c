@@ -17,10 +17,10 @@ static const struct setting {
     {"cpu:1x3", "gpt2:layers=4,heads=5,embed=20,context=6,vocab=29,bias=0"},
     /* heads of keys: fewer than ranks, so that each serves query heads of several; some of several query heads, and
      * as many as query heads */
-    {"cpu:1x3", "llama:layers=3,heads=5,kv_heads=1,embed=20,headsize=4,ffn=72,context=6,vocab=29,tied=1,qkv_bias=1"},
+    {"cpu:1x3", "llama:layers=3,heads=5,kv_heads=1,embed=20,headsize=4,ffn=120,context=6,vocab=29,tied=1,qkv_bias=1"},
     {"cpu:1x2 + cpu-4t:1x2",
-     "llama:layers=2,heads=9,kv_heads=3,embed=24,headsize=2,ffn=72,context=7,vocab=37,window=3"},
-    {"cpu:1x2 net=1G + cpu-4t:1", "llama:layers=3,heads=5,embed=20,ffn=60,context=5,vocab=41,rope_factor=4"},
+     "llama:layers=2,heads=9,kv_heads=3,embed=24,headsize=2,ffn=160,context=7,vocab=37,window=3"},
+    {"cpu:1x2 net=1G + cpu-4t:1", "llama:layers=3,heads=5,embed=20,ffn=120,context=5,vocab=41,rope_factor=4"},
 };
 enum { NSETTINGS = sizeof settings / sizeof *settings };
 

@@ -36,9 +36,12 @@ static bool divides_samples_alone(const struct mt_planned *planned) {
 }
 
 int main(int argc, char **argv) {
-    int alone = 0;
+    int alone = 0, made = 0;
     for (int i = 0; i < NJOBS; i++) {
         if (argc > 1 && atoi(argv[1]) != i) continue;
+#ifdef MOTLEY_SANITIZE
+        if (argc < 2 && i % 4) continue; /* the search is slow under sanitizers */
+#endif
         struct mt_job job = job_of(jobs[i].batch);
         struct reference ref;
         struct opened o;
@@ -49,11 +52,11 @@ int main(int argc, char **argv) {
         double worst = agree_with(&ref, &o, jobs[i].cluster);
         printf("%-30s batch %d: %s  %s, %.2g of what is allowed\n", jobs[i].cluster, (int)jobs[i].batch, o.hash,
                samples ? "samples alone" : "other labels", worst);
-        alone += samples;
+        alone += samples, made++;
         mt_planned_release(&o.planned);
         mt_plan_free(plan);
         free_reference(&ref);
     }
-    CHECK(argc > 1 || alone <= NJOBS / 2, "%d of %d plans divide samples alone", alone, NJOBS);
+    CHECK(argc > 1 || 2 * alone <= made, "%d of %d plans divide samples alone", alone, made);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Predictions of overlapped products against what can be reckoned by hand, and against bounds that hold for all. */
+/* Predictions of overlapped GEMMs against what can be reckoned by hand, and against bounds that hold for all. */
 #include "kernels/base/number/rng.h"
 #include "kernels/base/wait.h"
 #include "planner/overlap/predict.h"

@@ -276,6 +276,7 @@ static void run_spec(const struct spec *spec) {
         sample_make(spec, more ? 0 : sizes, SEED, &s);
         for (int i = 0; more && size_letters[i]; i++)
             s.extent[(int)size_letters[i]] = more_sizes[sizes - NSIZES].extent[i];
+        if (spec->kind == MT_OP_rotary) s.extent['u'] += s.extent['u'] % 2; /* pairs */
         const char *text = more ? more_sizes[sizes - NSIZES].name : sizes_text[sizes];
         sample_fill(&s, SEED);
         run_types(&s, text, NULL);

@@ -1,0 +1,69 @@
+/* Overlapped GEMMs by threads, up to eight, with a GEMM of plain loops: built a second time under ThreadSanitizer
+ * (tests/CMakeLists.txt), which sees every access to staging. */
+#include <pthread.h>
+
+#include "tests/kernels/overlap/job.h"
+
+static const uint64_t seed = 20261124;
+
+static bool supports(const struct mt_call *call) {
+    (void)call;
+    return true;
+}
+
+static int64_t scratch_bytes(const struct mt_call *call) {
+    (void)call;
+    return 0;
+}
+
+static enum mt_status multiply(const struct mt_call *call, struct mt_err *err) {
+    const struct mt_tensor *a = &call->in[0], *b = &call->in[1], *y = &call->out[0];
+    int64_t m = y->extent[0], n = y->extent[1], k = a->extent[1];
+    (void)err;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (int64_t l = 0; l < k; l++)
+                sum += mt_type_load(a->type, a->data, i * k + l) *
+                       mt_type_load(b->type, b->data, call->attr->trans_b ? j * k + l : l * n + j);
+            mt_type_store(y->type, y->data, i * n + j, sum);
+        }
+    return MT_OK;
+}
+
+static const struct mt_backend plain = {"plain", supports, scratch_bytes, multiply};
+
+struct part {
+    const struct job *job;
+    struct mt_window *window;
+    bool apart;
+    uint64_t sum;
+};
+
+static void *run(void *of) {
+    struct part *part = of;
+    part->sum = job_run(part->job, part->window, &plain, part->apart, "a GEMM");
+    return NULL;
+}
+
+int main(void) {
+    static const int counts[] = {1, 2, 4, 8};
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+        for (int number = 0, n = counts[c]; number < JOB_NFORMS * JOB_NTYPES; number += n < 8 ? 3 : 7) {
+            struct job job;
+            struct mt_window *windows[JOB_RANKS];
+            struct part parts[JOB_RANKS];
+            pthread_t threads[JOB_RANKS];
+            job_init(&job, n, number, seed);
+            mt_window_local_new(n, mt_overlap_window_bytes(&job.problem), 60, windows);
+            for (int r = 0; r < n; r++) {
+                parts[r] = (struct part){&job, windows[r], number % 2, 0};
+                CHECK(!pthread_create(&threads[r], NULL, run, &parts[r]), "a thread");
+            }
+            for (int r = 0; r < n; r++) pthread_join(threads[r], NULL);
+            for (int r = 1; r < n && job.problem.form == MT_OVERLAP_REDUCE; r++)
+                CHECK(parts[r].sum == parts[0].sum, "%d ranks, job %d: replicas differ", n, number);
+            for (int r = 0; r < n; r++) mt_window_free(windows[r]);
+        }
+    return 0;
+}
