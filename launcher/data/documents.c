@@ -16,7 +16,7 @@ static enum mt_status read_config(struct mt_documents *d, const char *folder, st
     struct mt_json token;
     struct mt_err ignored = MT_ERR_INIT;
     if (access(path, F_OK)) return MT_OK;
-    enum mt_status st = mt_json_load(path, &doc, err);
+    enum mt_status st = mt_json_load_texts(path, &doc, err);
     if (st) return st;
     if (mt_json_has_value(doc.root, "eos_token") && !(st = mt_json_get(doc.root, "eos_token", &token, err)) &&
         mt_json_as_string(token, &name, &ignored))

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/base/log.h"
 #include "kernels/device/facts.h"
@@ -70,7 +71,13 @@ void mt_job_flags_release(struct mt_job_flags *flags) {
 enum mt_status mt_job_flags_model(struct mt_job_flags *flags, const char *text, const char **model) {
     struct mt_config config;
     *model = text;
-    if (!mt_config_is_path(text)) return MT_OK;
+    if (!mt_config_is_path(text)) {
+        if (access(mt_arena_printf(&flags->arena, "%s/" MT_CONFIG_NAME, text), F_OK)) return MT_OK;
+        mt_fail(flags->err, MT_EINPUT, "--model %s: is a known model, and a folder with a " MT_CONFIG_NAME " as well",
+                text);
+        return mt_err_hint(flags->err, "./%s is the folder; CLASS:%s, as `motley plan --models` lists them, the model",
+                           text, text);
+    }
     enum mt_status st = mt_config_read(text, &flags->arena, &config, flags->err);
     if (st) return mt_err_context(flags->err, "--model");
     *model = config.model;

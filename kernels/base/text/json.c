@@ -49,13 +49,13 @@ static bool too_deep(const char *text, size_t length) {
     return false;
 }
 
-enum mt_status mt_json_parse(const char *name, const char *text, size_t length, struct mt_json_doc *doc,
-                             struct mt_err *err) {
+static enum mt_status parse(const char *name, const char *text, size_t length, size_t flags, struct mt_json_doc *doc,
+                            struct mt_err *err) {
     if (length > MOST_BYTES) return mt_fail(err, MT_EINPUT, "%s: is longer than 1 GiB", name);
     if (too_deep(text, length)) return mt_fail(err, MT_EINPUT, "%s: is nested deeper than %d", name, MOST_DEPTH);
     json_error_t why;
     json_set_alloc_funcs(mt_malloc, free); /* jansson's own failures to allocate have no text */
-    json_t *tree = json_loadb(text, length, JSON_REJECT_DUPLICATES, &why);
+    json_t *tree = json_loadb(text, length, JSON_REJECT_DUPLICATES | flags, &why);
     if (!tree) {
         mt_fail(err, MT_EINPUT, "%s:%d:%d: %s", name, why.line, why.column, why.text);
         printable(err->text);
@@ -68,14 +68,27 @@ enum mt_status mt_json_parse(const char *name, const char *text, size_t length, 
     return MT_OK;
 }
 
-enum mt_status mt_json_load(const char *path, struct mt_json_doc *doc, struct mt_err *err) {
+enum mt_status mt_json_parse(const char *name, const char *text, size_t length, struct mt_json_doc *doc,
+                             struct mt_err *err) {
+    return parse(name, text, length, 0, doc, err);
+}
+
+static enum mt_status load(const char *path, size_t flags, struct mt_json_doc *doc, struct mt_err *err) {
     char *text;
     size_t length;
     enum mt_status st = mt_file_read(path, MOST_BYTES, &text, &length, err);
     if (st) return st;
-    st = mt_json_parse(path, text, length, doc, err);
+    st = parse(path, text, length, flags, doc, err);
     free(text);
     return st;
+}
+
+enum mt_status mt_json_load(const char *path, struct mt_json_doc *doc, struct mt_err *err) {
+    return load(path, 0, doc, err);
+}
+
+enum mt_status mt_json_load_texts(const char *path, struct mt_json_doc *doc, struct mt_err *err) {
+    return load(path, JSON_DECODE_INT_AS_REAL, doc, err);
 }
 
 void mt_json_release(struct mt_json_doc *doc) {
