@@ -64,7 +64,7 @@ static const struct argp_option flag_table[] = {
     {"tokens", KEY_TOKENS, "N", 0, "also the time to train on N tokens, as 300G", 3},
     {"prices", KEY_PRICES, "FILE", 0, "also the cost: CSV with the columns class,price_per_hour", 3},
     {"json", KEY_JSON, "FILE", 0, "write the tables as JSON too", 3},
-    {"limit", KEY_LIMIT, "S", 0, "time limit of each search in seconds, which ends with the best plan so far [10]", 3},
+    {"limit", KEY_LIMIT, "S", 0, "time limit of each search in seconds, which ends with the best plan so far [600]", 3},
     {0}};
 
 static enum mt_status add_change(struct whatif_flags *f, const char *verb, const char *what) {
@@ -157,7 +157,7 @@ static enum mt_status answer_models(const struct whatif_flags *f, struct mt_what
 
 int mt_command_whatif(int argc, char **argv) {
     struct mt_err err = MT_ERR_INIT;
-    struct whatif_flags f = {.err = &err, .limit_s = 10};
+    struct whatif_flags f = {.err = &err, .limit_s = 600};
     struct mt_prices prices = {0};
     struct mt_cluster *cluster = NULL;
     mt_job_flags_init(&f.job, &err);

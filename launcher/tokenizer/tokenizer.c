@@ -84,6 +84,7 @@ enum mt_found mt_tokenizer_normalize(struct mt_tokenizer *t, const char *text, s
     for (int i = 0; i < t->normalizers.n; i++) {
         struct mt_text *swap = from;
         to->length = 0;
+        mt_text_add(to, "", 0); /* what is empty is a text too */
         if (mt_normalize(&t->normalizers.part[i], from->bytes, from->length, to) == MT_FOUND_TOO_LONG)
             return MT_FOUND_TOO_LONG;
         from = to, to = swap;

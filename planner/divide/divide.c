@@ -237,7 +237,7 @@ static enum mt_status try_times(struct mt_dividing *d, const struct mt_divided *
     return judge(d, other);
 }
 
-enum { MOST_IMPROVED = 3 };
+enum { MOST_IMPROVED = 2 };
 
 /* Other times for the fastest few of different strategies. */
 static enum mt_status improve_times(struct mt_dividing *d, int most) {

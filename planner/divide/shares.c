@@ -41,6 +41,9 @@ struct balancing {
     int nknown, known_capacity;
 };
 
+/* Of the solver, which it does not come near: shares must not depend on how busy the machine is. */
+static const double most_s = 600;
+
 /* ---- what operators take ---- */
 
 static uint64_t rule_hash(const struct mt_rule *rule, uint64_t hash) {
@@ -223,7 +226,7 @@ static enum mt_status solve_ranks(struct balancing *b, struct mt_divided *to, bo
             if (is_balanced(b, s)) add_split_rows(b, &k, s, g, row), nbalanced++;
     }
     add_memory_rows(b, &k);
-    enum mt_status st = nbalanced ? mt_lp_solve(&k.lp, 5, &solution, b->d->err) : MT_OK;
+    enum mt_status st = nbalanced ? mt_lp_solve(&k.lp, most_s, &solution, b->d->err) : MT_OK;
     for (int s = 0; s < b->nsplits && !st && nbalanced; s++) {
         if (!is_balanced(b, s)) continue;
         struct mt_split *split = &to->splits[s];

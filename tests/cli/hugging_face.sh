@@ -31,6 +31,11 @@ for model in "$folders"/*/; do
   [ "$(head -c 15 sample.txt | od -An -v -tu1 | xargs)" = "$(cat "$model/greedy")" ] || fail "$model: other tokens: $(od -tu1 sample.txt)"
 done
 
+# A folder with a name that is a model's as well.
+cp -r "$folders/llama" tiny
+refused 2 '--model tiny: is a known model, and a folder' $MOTLEY plan --model tiny --ranks 1 --batch 2 --seq 16 -o both.json
+$MOTLEY plan --model ./tiny --ranks 1 --batch 2 --seq 16 -o both.json >said.txt 2>&1 || fail "$(cat said.txt)"
+
 # What is loaded besides, of another model, or not there.
 gpt2=$folders/gpt2
 cp -r "$gpt2" mine && chmod -R u+w mine

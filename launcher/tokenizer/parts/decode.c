@@ -72,6 +72,7 @@ static void add_mapped(const char *text, size_t length, struct mt_text *out) {
 static void decode_ByteLevel(struct mt_part *part, const struct mt_pieces *from, struct mt_pieces *to) {
     struct mt_text *bytes = &part->scratch[0], *text = &part->scratch[1];
     bytes->length = text->length = 0;
+    mt_text_add(bytes, "", 0);
     for (int64_t i = 0; i < from->n; i++) {
         size_t length;
         const char *p = piece(from, i, &length);

@@ -156,6 +156,8 @@ static void clean(const struct mt_part *part, const char *text, size_t length, s
 static enum mt_found apply_BertNormalizer(struct mt_part *part, const char *text, size_t length, struct mt_text *out) {
     struct mt_text *a = &part->scratch[0], *b = &part->scratch[1];
     a->length = b->length = 0;
+    mt_text_add(a, "", 0); /* what is empty is a text too */
+    mt_text_add(b, "", 0);
     clean(part, text, length, a);
     if (part->accents) {
         mt_unicode_normalize(a->bytes, a->length, false, false, b);
