@@ -221,3 +221,10 @@ bool mt_is_folder(const char *path) {
     struct stat about;
     return !stat(path, &about) && S_ISDIR(about.st_mode);
 }
+
+const char *mt_folder_of(const char *path, struct mt_arena *arena) {
+    const char *slash = strrchr(path, '/');
+    if (mt_is_folder(path)) return path;
+    if (!slash) return ".";
+    return slash == path ? "/" : mt_arena_printf(arena, "%.*s", (int)(slash - path), path);
+}

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "kernels/base/arena.h"
 #include "kernels/base/err.h"
 
 /* Read a file of at most `most_bytes`. `*data` has a NUL after its end and is the caller's to free. Pipes are read to
@@ -33,5 +34,8 @@ int mt_file_give_name(int fd, const char *temporary, const char *path);
 enum mt_status mt_file_writable(const char *path, struct mt_err *err);
 
 bool mt_is_folder(const char *path);
+
+/* The path itself if it is a folder's, else the folder that the file is in ("." without a slash). */
+const char *mt_folder_of(const char *path, struct mt_arena *arena);
 
 #endif

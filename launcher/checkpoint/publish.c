@@ -63,10 +63,10 @@ static enum mt_status copy_tokenizer(const struct mt_publish *a, struct mt_arena
                                         "tokenizer.model",
                                         "chat_template.jinja",
                                         "generation_config.json"};
-    const char *given = a->tokenizer ? a->tokenizer : a->init, *slash = given ? strrchr(given, '/') : NULL;
+    const char *given = a->tokenizer ? a->tokenizer : a->init;
     if (!given) return MT_OK;
     bool file = !mt_is_folder(given);
-    const char *from = file ? slash ? mt_arena_printf(arena, "%.*s", (int)(slash - given), given) : "." : given;
+    const char *from = mt_folder_of(given, arena);
     enum mt_status st = MT_OK;
     for (int i = 0; i < (int)(sizeof names / sizeof *names) && !st; i++)
         st = copy(file && !i ? given : mt_arena_printf(arena, "%s/%s", from, names[i]),

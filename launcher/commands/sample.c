@@ -78,13 +78,9 @@ struct wording {
 /* The tokenizer that is named, or that lies beside the checkpoint, where `motley train` puts it. */
 static enum mt_status open_tokenizer(const struct sample_flags *f, struct wording *w) {
     struct mt_arena arena = MT_ARENA_INIT;
-    const char *path = f->tokenizer, *slash = strrchr(f->checkpoint, '/');
+    const char *path = f->tokenizer;
     enum mt_status st = MT_OK;
-    if (!path && mt_is_folder(f->checkpoint))
-        path = mt_arena_printf(&arena, "%s/tokenizer.json", f->checkpoint);
-    else if (!path)
-        path = mt_arena_printf(&arena, "%.*s/tokenizer.json", slash ? (int)(slash - f->checkpoint) : 1,
-                               slash ? f->checkpoint : ".");
+    if (!path) path = mt_arena_printf(&arena, "%s/tokenizer.json", mt_folder_of(f->checkpoint, &arena));
     if (f->tokenizer || !access(path, F_OK)) st = mt_tokenizer_open(path, &w->tokenizer, f->err);
     w->stream.tokenizer = w->tokenizer;
     mt_arena_release(&arena);

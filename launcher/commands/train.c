@@ -160,8 +160,8 @@ int mt_command_train(int argc, char **argv) {
     mt_train_defaults(&flags.options);
     mt_data_flags_init(&flags.data, &err);
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &flags, &err);
-    const char *const folders[] = {flags.options.init, flags.options.resume};
-    mt_data_flags_find_tokenizer(&flags.data, folders, 2);
+    const char *const weights[] = {flags.options.init, flags.options.resume};
+    mt_data_flags_find_tokenizer(&flags.data, weights, 2);
     if (!st) st = validate(&flags);
     flags.options.data = &flags.data.files, flags.options.val_fraction = flags.data.val_fraction;
     const struct mt_watch_options watch = mt_train_watch(&flags.options);

@@ -53,28 +53,32 @@ enum mt_status mt_data_open_llmc(const struct data_opening *opening, struct mt_d
     return set_tokens(name, header_bytes, forms[form].token_bytes, file, err);
 }
 
-/* 32-bit tokens read as 16-bit ones: every second one is the high half of a small number. */
-static bool looks_wide(const struct mt_data_file *file) {
-    enum { SEEN = 4096, LEAST = 64 };
-    int64_t n = file->count < SEEN ? file->count : SEEN;
-    int64_t low = 0, high = 0;
-    for (int64_t i = 0; i < n; i++) {
-        low += (i % 2 == 0) & (file->words[i] > 3);
-        high += (i % 2 == 1) & (file->words[i] > 3);
-    }
-    return n >= LEAST && file->count % 2 == 0 && !high && low > n / 4;
+/* Whether each `parts` tokens are one number of more bits: half of the first parts are not small, all others are. */
+static bool looks_wide(const struct mt_data_file *file, int parts) {
+    enum { SEEN = 4096, LEAST = 64, SMALL = 3 };
+    int64_t n = file->count < SEEN ? file->count : SEEN, low = 0, high = 0;
+    for (int64_t i = 0; i < n; i++) *(i % parts ? &high : &low) += mt_data_token(file, i) > SMALL;
+    return n >= LEAST && file->count % parts == 0 && !high && low > n / parts / 2;
+}
+
+/* What NumPy writes unless it is told otherwise. */
+static enum mt_status refuse_64(const char *name, struct mt_err *err) {
+    mt_fail(err, MT_EINPUT, "%s: seems to have 64-bit tokens", name);
+    return mt_err_hint(err, "write them again as 16 or 32 bits: tokens.astype(numpy.uint16).tofile(...)");
 }
 
 enum mt_status mt_data_open_uint16(const struct data_opening *opening, struct mt_data_file *file, struct mt_err *err) {
     const char *name = opening->name;
     enum mt_status st = set_tokens(name, 0, sizeof(uint16_t), file, err);
     if (st) return mt_err_hint(err, "a file without a header is read as 16-bit tokens, as nanoGPT writes them");
-    if (!looks_wide(file)) return MT_OK;
+    if (looks_wide(file, 4)) return refuse_64(name, err);
+    if (!looks_wide(file, 2)) return MT_OK;
     mt_fail(err, MT_EINPUT, "%s: seems to have 32-bit tokens: read as 16-bit ones, every second is below 4", name);
     return mt_err_hint(err, "say uint32:%.200s", name);
 }
 
 enum mt_status mt_data_open_uint32(const struct data_opening *opening, struct mt_data_file *file, struct mt_err *err) {
     const char *name = opening->name;
-    return set_tokens(name, 0, sizeof(uint32_t), file, err);
+    enum mt_status st = set_tokens(name, 0, sizeof(uint32_t), file, err);
+    return !st && looks_wide(file, 2) ? refuse_64(name, err) : st;
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "kernels/base/log.h"
 #include "kernels/base/number/hash.h"
@@ -48,22 +49,40 @@ static enum mt_status open_sources(const struct mt_data_options *o, struct mt_da
     return st;
 }
 
-static int by_name(const void *left, const void *right) {
-    return strcmp(*(const char *const *)left, *(const char *const *)right);
+struct named {
+    const char *name;
+    dev_t device;
+    ino_t inode;
+};
+
+static int by_place(const void *left, const void *right) {
+    const struct named *a = left, *b = right;
+    if (a->device != b->device) return a->device < b->device ? -1 : 1;
+    return (a->inode > b->inode) - (a->inode < b->inode);
 }
 
+/* By where a file lies: it may have several names. */
 static enum mt_status refuse_twice(const char *flag, const struct mt_data_source *sources, int n,
                                    struct mt_arena *arena, struct mt_err *err) {
     int count = 0, at = 0;
     for (int s = 0; s < n; s++) count += sources[s].spec.nfiles;
-    const char **names = mt_new(arena, const char *, count);
+    struct named *files = mt_new(arena, struct named, count);
     for (int s = 0; s < n; s++)
-        for (int i = 0; i < sources[s].spec.nfiles; i++) names[at++] = sources[s].spec.files[i];
-    qsort(names, (size_t)count, sizeof *names, by_name);
+        for (int i = 0; i < sources[s].spec.nfiles; i++) {
+            struct stat about;
+            const char *name = sources[s].spec.files[i];
+            if (stat(name, &about)) return mt_fail_errno(err, "%s", name);
+            files[at++] = (struct named){name, about.st_dev, about.st_ino};
+        }
+    qsort(files, (size_t)count, sizeof *files, by_place);
     for (int i = 1; i < count; i++) {
-        if (strcmp(names[i - 1], names[i]) != 0) continue;
-        mt_fail(err, MT_EINPUT, "%s: %s is given twice", flag, names[i]);
-        return mt_err_hint(err, "to have more samples of it, give it a weight: \"%.200s=2\"", names[i]);
+        const char *name = files[i - 1].name, *again = files[i].name;
+        if (by_place(&files[i - 1], &files[i])) continue;
+        if (strcmp(name, again) != 0)
+            mt_fail(err, MT_EINPUT, "%s: %s and %s are one file, given twice", flag, name, again);
+        else
+            mt_fail(err, MT_EINPUT, "%s: %s is given twice", flag, name);
+        return mt_err_hint(err, "to have more samples of it, give it a weight: \"%.200s=2\"", name);
     }
     return MT_OK;
 }

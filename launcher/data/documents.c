@@ -30,10 +30,7 @@ enum mt_status mt_documents_open(const struct mt_data_reading *reading, struct m
     enum { MOST_BYTES = 1 << 30 };
     *d = (struct mt_documents){.reading = reading, .end = '\n'};
     if (!reading->tokenizer) return MT_OK;
-    const char *path = reading->tokenizer, *slash = strrchr(path, '/');
-    const char *folder = mt_is_folder(path) ? path
-                         : slash            ? mt_arena_printf(&d->arena, "%.*s", (int)(slash - path), path)
-                                            : ".";
+    const char *path = reading->tokenizer, *folder = mt_folder_of(path, &d->arena);
     d->path =
         mt_is_folder(path) ? mt_arena_printf(&d->arena, "%s/tokenizer.json", path) : mt_arena_strdup(&d->arena, path);
     d->name = reading->end;

@@ -48,7 +48,7 @@ static enum mt_status add_line(struct mt_documents *documents, const char *name,
                                struct mt_tokens *tokens, struct mt_err *err) {
     struct mt_json_doc doc;
     const char *text = NULL, *field = documents->reading->field;
-    enum mt_status st = mt_json_parse(name, line, length, &doc, err);
+    enum mt_status st = mt_json_parse_texts(name, line, length, &doc, err);
     if (st) return st;
     if (!(st = find_text(doc.root, field ? field : "text", &text, err)) && *text) {
         st = mt_documents_add(documents, text, strlen(text), true, tokens, err);
@@ -65,8 +65,10 @@ struct lines {
 
 static enum mt_status make(void *context, struct mt_tokens *tokens, struct mt_err *err) {
     const struct lines *l = context;
+    static const char mark[] = "\xef\xbb\xbf"; /* that some editors put in front */
     const char *at = l->file->content, *end = at + l->file->size_bytes;
     enum mt_status st = MT_OK;
+    if (l->file->size_bytes >= 3 && !memcmp(at, mark, 3)) at += 3;
     for (long long line = 1; at < end && !st; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         if (!stop) stop = end;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernels/base/file.h"
 #include "launcher/flags/flags.h"
 
 enum { KEY_DATA = 'd', KEY_VAL = 0x3000, KEY_VAL_FRACTION, KEY_FIELD, KEY_TOKENIZER, KEY_END };
@@ -76,11 +77,11 @@ const struct argp *mt_data_val_argp(void) {
     return &argp;
 }
 
-void mt_data_flags_find_tokenizer(struct mt_data_flags *f, const char *const *folders, int n) {
+void mt_data_flags_find_tokenizer(struct mt_data_flags *f, const char *const *weights, int n) {
     const char **path = &f->files.reading.tokenizer;
     for (int i = 0; i < n && !*path; i++) {
-        if (!folders[i]) continue;
-        const char *there = mt_arena_printf(&f->arena, "%s/tokenizer.json", folders[i]);
+        if (!weights[i]) continue;
+        const char *there = mt_arena_printf(&f->arena, "%s/tokenizer.json", mt_folder_of(weights[i], &f->arena));
         if (!access(there, F_OK)) *path = there;
     }
     if (*path && !strcmp(*path, "none")) *path = NULL;

@@ -27,9 +27,9 @@ void mt_data_flags_release(struct mt_data_flags *flags);
 const struct argp *mt_data_argp(void);     /* --data, and how it is read */
 const struct argp *mt_data_val_argp(void); /* and --val, --val-fraction */
 
-/* The tokenizer, if it was not named: that of the first of these folders (null: none) that has one. --tokenizer none is
- * none. */
-void mt_data_flags_find_tokenizer(struct mt_data_flags *flags, const char *const *folders, int n);
+/* The tokenizer, if it was not named: that of the first of these weights (a folder, or a file; null: none) beside which
+ * one lies. --tokenizer none is none. */
+void mt_data_flags_find_tokenizer(struct mt_data_flags *flags, const char *const *weights, int n);
 
 /* Refuse flags that contradict each other, and those that say how data is read that is not there. */
 enum mt_status mt_data_flags_check(const struct mt_data_flags *flags, struct mt_err *err);

@@ -31,6 +31,12 @@ cmp gpt2/tokenizer.json one/tokenizer.json
 $MOTLEY train one.json --data text.txt --tokenizer gpt2 --out rest --steps 2 >rest.txt 2>&1
 $MOTLEY train one.json --data text.txt --resume rest >rest.txt 2>&1 || fail "$(cat rest.txt)"
 [ "$(losses one/run.json)" = "$(losses rest/run.json)" ] || fail "a resume has other tokens"
+$MOTLEY train one.json --data text.txt --tokenizer gpt2 --out half --steps 2 >half.txt 2>&1 || fail "$(cat half.txt)"
+for from in half half/step-00000002.safetensors; do
+  $MOTLEY train one.json --data text.txt --resume $from --out "from-${from##*.}" >from.txt 2>&1 || fail "$(cat from.txt)"
+done
+[ -n "$(losses from-half/run.json)" ] && [ "$(losses from-half/run.json)" = "$(losses from-safetensors/run.json)" ] ||
+  fail "a resume from a file has other tokens"
 $MOTLEY sample one --prompt "It's $(printf '\303\251')t" --tokens 20 >said.txt || fail "sample"
 has "^It's $(printf '\303\251')t" <said.txt || fail "$(cat said.txt)"
 iconv -f utf-8 -t utf-8 said.txt >/dev/null || fail "not UTF-8"

@@ -73,6 +73,11 @@ enum mt_status mt_json_parse(const char *name, const char *text, size_t length, 
     return parse(name, text, length, 0, doc, err);
 }
 
+enum mt_status mt_json_parse_texts(const char *name, const char *text, size_t length, struct mt_json_doc *doc,
+                                   struct mt_err *err) {
+    return parse(name, text, length, JSON_DECODE_INT_AS_REAL, doc, err);
+}
+
 static enum mt_status load(const char *path, size_t flags, struct mt_json_doc *doc, struct mt_err *err) {
     char *text;
     size_t length;

@@ -205,6 +205,12 @@ static void test_refusals(void) {
     const char *twin = specs[1];
     specs[1] = specs[0];
     refuse(&o, "long.txt is given twice", "=2\"");
+    char other[600];
+    const char *slash = strrchr(specs[0], '/');
+    snprintf(other, sizeof other, "%.*s/.%s", slash ? (int)(slash - specs[0]) : 1, slash ? specs[0] : ".",
+             slash ? slash : "/long.txt");
+    specs[1] = other;
+    refuse(&o, "are one file, given twice", "=2\"");
     char weighted[64];
     snprintf(weighted, sizeof weighted, "%s=2", twin);
     specs[1] = weighted;

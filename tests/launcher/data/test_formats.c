@@ -85,6 +85,10 @@ static void test_raw(void) {
     const char *path = write_file("wide.bin", wide, sizeof wide);
     expect(path, MT_DATA_uint32, &plain, want, N);
     refuse(path, MT_DATA_BY_NAME, "seems to have 32-bit tokens", "say uint32:");
+    uint64_t widest[N];
+    for (int i = 0; i < N; i++) widest[i] = (uint64_t)i * 17;
+    refuse(write_file("widest.bin", widest, sizeof widest), MT_DATA_BY_NAME, "seems to have 64-bit tokens", "uint16");
+    refuse(write_file("widest.bin", widest, sizeof widest), MT_DATA_uint32, "seems to have 64-bit tokens", "uint16");
     wide[0] = UINT32_MAX, want[0] = UINT32_MAX;
     path = write_file("most", wide, sizeof wide);
     expect(path, MT_DATA_uint32, &plain, want, N);
@@ -136,6 +140,8 @@ static void test_jsonl(void) {
     expect(write_lines("{\"text\": \"\"}\n{\"text\": \"a\"}\n"), MT_DATA_BY_NAME, &plain, ab, 2);
     struct mt_data_reading content = {.field = "content"};
     expect(write_lines("{\"text\": 5, \"content\": \"a\"}\n"), MT_DATA_jsonl, &content, ab, 2);
+    expect(write_lines("{\"text\": 18446744073709551616, \"content\": \"a\"}\n"), MT_DATA_jsonl, &content, ab, 2);
+    expect(write_lines("\xef\xbb\xbf{\"content\": \"a\"}\n"), MT_DATA_jsonl, &content, ab, 2);
 
     refuse(write_lines("{\"text\": \"a\"}\n{\"content\": \"b\", \"id\": 3}\n"), MT_DATA_BY_NAME,
            "line 2: has no member \"text\"", "content, id; --data-field");
