@@ -42,6 +42,11 @@ has "^It's $(printf '\303\251')t" <said.txt || fail "$(cat said.txt)"
 iconv -f utf-8 -t utf-8 said.txt >/dev/null || fail "not UTF-8"
 $MOTLEY sample "$(ls one/step-*.safetensors)" --tokenizer gpt2 --prompt The --tokens 3 | has "^The" || fail "sample of a file"
 
+# Without one, bytes are trained on, which is said where the model has many more tokens.
+$MOTLEY plan --model gpt2:layers=1,heads=2,embed=16,context=16,vocab=1000 --batch 4 --steps 1 --ranks 1 -o many.json >/dev/null
+$MOTLEY train many.json --data text.txt --no-out >bytes.txt 2>&1 || fail "$(cat bytes.txt)"
+has "each byte of the data is a token, of 256, but the model has 1000" <bytes.txt || fail "$(cat bytes.txt)"
+
 # A document a line is the same as its text and the end's token; many files are documents too.
 mkdir docs
 printf 'The first.' >docs/a.txt

@@ -2,6 +2,8 @@
 #include "launcher/tokenizer/unicode/unicode.h"
 
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 #include <utf8proc.h>
 
 #include "launcher/tokenizer/unicode/text.h"
@@ -143,18 +145,30 @@ static int combining_class(utf8proc_int32_t code) {
     return mark ? utf8proc_get_property(code)->combining_class : 0;
 }
 
-/* Marks of one base in the order of their combining classes, equal ones as they were: an insertion sort in each run,
- * which is short in text. */
+/* By combining class, equal ones as they were: by counting. */
+static void sort_marks(utf8proc_int32_t *code, size_t n) {
+    enum { CLASSES = 256 };
+    size_t first[CLASSES + 1] = {0};
+    utf8proc_int32_t *old = mt_malloc(n * sizeof *old);
+    memcpy(old, code, n * sizeof *old);
+    for (size_t i = 0; i < n; i++) first[combining_class(old[i]) + 1]++;
+    for (int c = 0; c < CLASSES; c++) first[c + 1] += first[c];
+    for (size_t i = 0; i < n; i++) code[first[combining_class(old[i])]++] = old[i];
+    free(old);
+}
+
+/* Marks of one base in the order of their combining classes. */
 static void order(struct codes *codes) {
-    for (size_t i = 1; i < codes->count; i++) {
-        utf8proc_int32_t code = codes->code[i];
-        int class = combining_class(code);
-        size_t at = i;
-        while (class && at && combining_class(codes->code[at - 1]) > class) {
-            codes->code[at] = codes->code[at - 1];
-            at--;
+    for (size_t begin = 0, end; begin < codes->count; begin = end + 1) {
+        int last = 0;
+        bool sorted = true;
+        for (end = begin; end < codes->count; end++) {
+            int class = combining_class(codes->code[end]);
+            if (!class) break;
+            sorted &= class >= last;
+            last = class;
         }
-        codes->code[at] = code;
+        if (!sorted) sort_marks(codes->code + begin, end - begin);
     }
 }
 

@@ -172,6 +172,27 @@ static void test_long_word(void) {
     mt_tokenizer_free(tokenizer);
 }
 
+/* 400,000 marks of two classes in turns are normalized to those of one and then those of the other. */
+static void test_many_marks(void) {
+    enum { N = 200000 };
+    static const char above[] = "\xcc\x81", below[] = "\xcc\xa3"; /* U+0301 of class 230, U+0323 of class 220 */
+    struct mt_tokenizer *tokenizer = open_golden("qwen2");
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_tokens tokens[2] = {{0}, {0}};
+    char *text[2];
+    for (int t = 0; t < 2; t++) {
+        char *at = text[t] = mt_malloc(4 * N + 2);
+        *at++ = 'q'; /* which is composed with neither */
+        for (int i = 0; i < 2 * N; i++, at += 2) memcpy(at, (t ? i % 2 : i < N) ? below : above, 2);
+        *at = 0;
+        CHECK_OK(mt_tokenizer_encode(tokenizer, text[t], strlen(text[t]), &tokens[t], &err), err);
+    }
+    CHECK_EQ(tokens[0].count, tokens[1].count);
+    CHECK(!memcmp(tokens[0].ids, tokens[1].ids, (size_t)tokens[0].count * sizeof *tokens[0].ids), "another order");
+    for (int t = 0; t < 2; t++) free(text[t]), free(tokens[t].ids);
+    mt_tokenizer_free(tokenizer);
+}
+
 /* ---- refusals ---- */
 
 #define MODEL "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [\"a b\"]}"
@@ -283,6 +304,7 @@ int main(void) {
     test_round_trip();
     test_merges();
     test_long_word();
+    test_many_marks();
     test_refusals();
     test_changed_files();
     return 0;
