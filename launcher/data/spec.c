@@ -70,9 +70,16 @@ static enum mt_status expand(const char *flag, char *pattern, struct mt_arena *a
         return MT_OK;
     }
     glob_t found;
-    int code = glob(pattern, 0, refuse_unreadable, &found);
-    if (!code) set_files(arena, found.gl_pathv, (int)found.gl_pathc, spec);
-    if (code == GLOB_NOMATCH) {
+    int code = glob(pattern, GLOB_MARK, refuse_unreadable, &found), n = 0;
+    for (size_t i = 0; !code && i < found.gl_pathc; i++) { /* folders, which end with a slash, are left out */
+        char *path = found.gl_pathv[i];
+        if (path[strlen(path) - 1] == '/') continue;
+        found.gl_pathv[i] = found.gl_pathv[n];
+        found.gl_pathv[n++] = path;
+    }
+    if (n) set_files(arena, found.gl_pathv, n, spec);
+    if (code == GLOB_NOMATCH || (!code && !n)) {
+        code = GLOB_NOMATCH;
         mt_fail(err, MT_EINPUT, "%s %.200s: no file has such a name", flag, pattern);
         mt_err_hint(err, "a pattern is looked up on every host: are the files there?");
     } else if (code) {

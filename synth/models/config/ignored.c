@@ -68,6 +68,8 @@ const struct mt_config_key mt_config_ignored[] = {
     IGNORED("model_type"),
     IGNORED("is_llama_config"),
     IGNORED("transformers.js_config"),
+    IGNORED("unsloth_version"),
+    IGNORED("unsloth_fixed"),
     {.key = "initializer_range", .meaning = MT_KEY_STD, .optional = true},
     {.key = "rope_interleaved", .meaning = MT_KEY_ONLY, .optional = true, .values = "false"},
     {.key = "is_encoder_decoder", .meaning = MT_KEY_ONLY, .optional = true, .values = "false"},

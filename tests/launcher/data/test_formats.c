@@ -1,4 +1,6 @@
 /* Each format of --data: its tokens, how it is found, and what is refused of it, with place and remedy. */
+#include <sys/stat.h>
+
 #include "launcher/data/documents.h"
 #include "launcher/data/file.h"
 #include "tests/launcher/data/write_file.h"
@@ -173,6 +175,8 @@ static void test_specs(void) {
     CHECK(spec.format == MT_DATA_BY_NAME && spec.weight == 0);
     CHECK_TEXT(spec.files[0], "odd:name=x");
     write_file("p2.txt", "2", 1), write_file("p10.txt", "1", 1), write_file("p2.txt=3", "3", 1);
+    snprintf(text, sizeof text, "%s/p-folder.txt", folder); /* is left out of a pattern */
+    CHECK(!mkdir(text, 0700), "%s", text);
     snprintf(text, sizeof text, "text:%s/p*.txt=4", folder);
     parse(text, &arena, &spec);
     CHECK(spec.weight == 4 && spec.nfiles == 2 && spec.format == MT_DATA_text);
@@ -181,6 +185,9 @@ static void test_specs(void) {
     parse(text, &arena, &spec);
     CHECK(spec.weight == 0);
     CHECK_TEXT(spec.files[0], text);
+    snprintf(text, sizeof text, "%s/p-folder*", folder);
+    CHECK_EQ(mt_data_spec_parse("--data", text, &arena, &spec, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "no file has such a name"), "%s", err.text);
     snprintf(text, sizeof text, "%s/q*", folder);
     CHECK_EQ(mt_data_spec_parse("--data", text, &arena, &spec, &err), MT_EINPUT);
     CHECK(strstr(err.text, "no file has such a name"), "%s", err.text);
