@@ -40,7 +40,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < NJOBS; i++) {
         if (argc > 1 && atoi(argv[1]) != i) continue;
 #ifdef MOTLEY_SANITIZE
-        if (argc < 2 && i % 4) continue; /* the search is slow under sanitizers */
+        if (argc < 2 && i % 3 != 2) continue; /* the search is slow under sanitizers */
 #endif
         struct mt_job job = job_of(jobs[i].batch);
         struct reference ref;
