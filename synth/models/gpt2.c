@@ -142,10 +142,7 @@ static enum mt_status build(const struct mt_model *model, int64_t batch, int64_t
     x = mt_op_dropout(graph, "embed.dropout", x, dropout);
     for (int layer = 0; layer < layers; layer++) x = block(&b, layer, x);
     x = norm(&b, -1, "ln_f", x);
-    int head = wte;
-    if (!mt_model_get(model, "tied"))
-        head = mt_graph_param(graph, "lm_head.weight", "vocab,embed", MT_INIT_NORMAL, 0.02);
-    graph->logits = mt_op_matmul(graph, "lm_head", x, head, 1, MT_TRANS_B);
+    mt_model_head(model, graph, wte, x);
     return MT_OK;
 }
 

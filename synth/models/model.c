@@ -77,3 +77,10 @@ enum mt_status mt_model_graph(const struct mt_model *model, enum mt_type type, i
 double mt_model_flops_per_token(const struct mt_model *model, int64_t seq) {
     return model->class->flops_per_token(model, seq);
 }
+
+void mt_model_head(const struct mt_model *model, struct mt_graph *graph, int table, int x) {
+    int head = table;
+    if (!mt_model_get(model, "tied"))
+        head = mt_graph_param(graph, "lm_head.weight", "vocab,embed", MT_INIT_NORMAL, 0.02);
+    graph->logits = mt_op_matmul(graph, "lm_head", x, head, 1, MT_TRANS_B);
+}

@@ -63,4 +63,8 @@ double mt_model_flops_per_token(const struct mt_model *model, int64_t seq);
 /* All classes with their options and named sizes, for `--help`. */
 void mt_model_help(FILE *file);
 
+/* For builders: logits from x[batch, seq, embed], by the token table where the model is `tied`, else by weights of its
+ * own, "lm_head.weight". */
+void mt_model_head(const struct mt_model *model, struct mt_graph *graph, int table, int x);
+
 #endif

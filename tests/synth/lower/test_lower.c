@@ -339,6 +339,16 @@ static int count_summed(const struct mt_lowered *low, enum mt_block_kind block, 
     return count_finished(low, block, MT_OP_layer_norm_grad, MT_OP_sum, add);
 }
 
+/* A graph on two ranks, one sample at a time, lowered for the first. */
+static struct mt_lowered *lower_for_two(const struct mt_graph *g, struct mt_arena *arena, struct mt_program *program) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_choice choice;
+    random_choice(arena, g, 2, false, &choice);
+    for (int r = 0; r < 2; r++) choice.micro[r] = 1;
+    CHECK_OK(mt_build(g, &choice, program, &err), err);
+    return lower(program, 0, true);
+}
+
 /* A GPT with biases has, in body and last micro-batch: a norm before everything, 2L residual norms, 4L GEMMs with
  * bias, L of them with an activation, as many with its slope, 2L with a bias's gradient, 2L + 1 gradients of norms, all
  * but the first norm's with the gradient of the bias before it, one cross entropy with its gradient; and nothing left
@@ -351,14 +361,9 @@ static void test_fusion(void) {
         MT_OP_cross_entropy,   MT_OP_nll_grad,      MT_OP_gelu_grad, MT_OP_separate,  MT_OP_join,
         MT_OP_attention,       MT_OP_attention_grad};
     struct mt_graph *g = training_graph("gpt2:layers=2,heads=2,embed=8,context=4,vocab=11,bias=1,tied=1", 6, 0);
-    struct mt_err err = MT_ERR_INIT;
     struct mt_arena arena = MT_ARENA_INIT;
-    struct mt_choice choice;
     struct mt_program program;
-    random_choice(&arena, g, 2, false, &choice);
-    for (int r = 0; r < 2; r++) choice.micro[r] = 1;
-    CHECK_OK(mt_build(g, &choice, &program, &err), err);
-    struct mt_lowered *low = lower(&program, 0, true);
+    struct mt_lowered *low = lower_for_two(g, &arena, &program);
     for (int b = MT_BODY; b <= MT_LAST; b++) {
         enum mt_block_kind block = (enum mt_block_kind)b;
         CHECK_EQ(count_kind(low, block, MT_OP_layer_norm), 1);
@@ -401,14 +406,9 @@ static void test_rms_fusion(void) {
                                             MT_OP_rms_param_grad};
     struct mt_graph *g =
         training_graph("llama:layers=2,heads=2,kv_heads=1,embed=8,ffn=16,context=4,vocab=11,window=3", 6, 0);
-    struct mt_err err = MT_ERR_INIT;
     struct mt_arena arena = MT_ARENA_INIT;
-    struct mt_choice choice;
     struct mt_program program;
-    random_choice(&arena, g, 2, false, &choice);
-    for (int r = 0; r < 2; r++) choice.micro[r] = 1;
-    CHECK_OK(mt_build(g, &choice, &program, &err), err);
-    struct mt_lowered *low = lower(&program, 0, true);
+    struct mt_lowered *low = lower_for_two(g, &arena, &program);
     for (int b = MT_BODY; b <= MT_LAST; b++) {
         enum mt_block_kind block = (enum mt_block_kind)b;
         CHECK_EQ(count_kind(low, block, MT_OP_rms_norm), 1);
