@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "planner/predict/record.h"
+
 enum doing {
     IDLE,       /* the next item may not begin yet, or the step is done */
     LOCAL,      /* an operator, a copy; a collective's packing */
@@ -23,7 +25,8 @@ struct task {
 
 struct stream {
     enum doing doing;
-    int at; /* the item */
+    int at;         /* the item */
+    double since_s; /* doing that */
     struct task task;
 };
 
@@ -111,6 +114,39 @@ static const struct mt_sim_item *item_at(const struct engine *e, int a, int s) {
     return &e->sim->actors[a].items[s][e->actors[a].streams[s].at];
 }
 
+/* What a stream did until now, in the last step, to the timeline. `last`: the actor that came last to a rendezvous. */
+static void record_span(struct engine *e, int a, int s, int last) {
+    static const enum mt_span_kind kinds[] = {[IDLE] = MT_SPAN_WAIT,         [LOCAL] = MT_SPAN_COMPUTE,
+                                              [YIELDING] = MT_SPAN_YIELD,    [RENDEZVOUS] = MT_SPAN_RENDEZVOUS,
+                                              [TRANSFER] = MT_SPAN_TRANSFER, [UNPACKING] = MT_SPAN_UNPACK};
+    const struct stream *stream = &e->actors[a].streams[s];
+    const struct mt_sim_item *item = item_at(e, a, s);
+    struct mt_span span = {.kind = kinds[stream->doing],
+                           .stream = s,
+                           .instr = item->instr,
+                           .other = stream->doing == IDLE ? item->wait : last,
+                           .start_s = stream->since_s,
+                           .end_s = e->now_s};
+    if (span.kind == MT_SPAN_COMPUTE && s == MT_STREAM_COMM) span.kind = MT_SPAN_PACK;
+    if (span.end_s > span.start_s) mt_recording_span(e->sim->timeline, a, span);
+}
+
+static bool recorded(const struct engine *e, int a) {
+    return e->sim->timeline && e->actors[a].step == e->nsteps - 1;
+}
+
+static void set_doing(struct engine *e, int a, int s, enum doing doing, int last) {
+    struct stream *stream = &e->actors[a].streams[s];
+    if (recorded(e, a)) record_span(e, a, s, last);
+    stream->doing = doing;
+    stream->since_s = e->now_s;
+}
+
+static void record_touch(struct engine *e, int a, int s, bool ends) {
+    const struct mt_sim_item *item = item_at(e, a, s);
+    if (recorded(e, a) && item->work) mt_recording_touch(e->sim->timeline, a, item->instr, ends, e->now_s);
+}
+
 static bool computes(const struct actor *actor) {
     return actor->streams[MT_STREAM_COMPUTE].doing != IDLE;
 }
@@ -179,14 +215,14 @@ static void arrive(struct engine *e, int a) {
     int m = item_at(e, a, MT_STREAM_COMM)->rendezvous;
     const struct mt_sim_rendezvous *figures = &e->sim->rendezvous[m];
     struct rendezvous *rendezvous = &e->rendezvous[m];
-    e->actors[a].streams[MT_STREAM_COMM].doing = RENDEZVOUS;
+    set_doing(e, a, MT_STREAM_COMM, RENDEZVOUS, -1);
     if (++rendezvous->here == 1) rendezvous->first_s = e->now_s;
     if (rendezvous->here < figures->nmembers) return;
     rendezvous->here = rendezvous->computing = 0;
     for (int i = 0; i < figures->nmembers; i++) {
         count_time(e, figures->members[i]);
         struct actor *member = &e->actors[figures->members[i]];
-        member->streams[MT_STREAM_COMM].doing = TRANSFER;
+        set_doing(e, figures->members[i], MT_STREAM_COMM, TRANSFER, a);
         member->disturbs = computes(member);
         rendezvous->computing += member->disturbs;
     }
@@ -200,7 +236,8 @@ static void end_item(struct engine *e, int a, int s) {
     struct actor *actor = &e->actors[a];
     struct stream *stream = &actor->streams[s];
     const struct mt_sim_item *item = item_at(e, a, s);
-    stream->doing = IDLE;
+    set_doing(e, a, s, IDLE, -1);
+    record_touch(e, a, s, true);
     stream->at++;
     actor->ended[item->instr]++;
 }
@@ -209,7 +246,7 @@ static void begin_step(struct engine *e, int a) {
     struct actor *actor = &e->actors[a];
     for (int i = 0; i < e->sim->actors[a].ninstrs; i++) actor->ended[i] = 0;
     actor->phase = 0;
-    for (int s = 0; s < MT_NSTREAMS; s++) actor->streams[s].at = 0;
+    for (int s = 0; s < MT_NSTREAMS; s++) actor->streams[s].at = 0, actor->streams[s].since_s = e->now_s;
 }
 
 /* Begin the next step if both streams have ended this one. Whether it was begun. */
@@ -230,7 +267,8 @@ static bool next_step(struct engine *e, int a) {
 
 static void begin_work(struct engine *e, int a, int s) {
     const struct mt_sim_item *item = item_at(e, a, s);
-    e->actors[a].streams[s].doing = LOCAL;
+    set_doing(e, a, s, LOCAL, -1);
+    record_touch(e, a, s, false);
     if (item->own_s > 0)
         start_task(e, a * MT_NSTREAMS + s, item->own_s);
     else if (item->rendezvous >= 0)
@@ -256,7 +294,7 @@ static void begin_all(struct engine *e, int a) {
             double wait_s = yields_s(e, a, s);
             changed = true;
             if (wait_s > 0) {
-                e->actors[a].streams[s].doing = YIELDING;
+                set_doing(e, a, s, YIELDING, -1);
                 start_task(e, a * MT_NSTREAMS + s, wait_s);
             } else {
                 begin_work(e, a, s);
@@ -300,7 +338,7 @@ static void end_rendezvous(struct engine *e, int m) {
         int a = figures->members[i];
         const struct mt_sim_item *item = item_at(e, a, MT_STREAM_COMM);
         count_time(e, a);
-        e->actors[a].streams[MT_STREAM_COMM].doing = UNPACKING;
+        set_doing(e, a, MT_STREAM_COMM, UNPACKING, -1);
         if (item->unpack_s > 0)
             start_task(e, a * MT_NSTREAMS + MT_STREAM_COMM, item->unpack_s);
         else
