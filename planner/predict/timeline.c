@@ -52,11 +52,23 @@ static const char *message_name(struct mt_timeline *t, const struct mt_linstr *c
     return mt_arena_printf(&t->arena, "%s, part %d of %d", name, c->chunk.part + 1, c->chunk.parts);
 }
 
+/* Gradients are summed in the backward pass. */
+static int role_of(const struct mt_lowered *low, const struct mt_linstr *c, enum mt_block_kind block) {
+    if (c->what != MT_LOWERED_OP) return -1;
+    const struct mt_instr *source = c->nsources ? &low->program->blocks[block].instrs[c->sources[0]] : NULL;
+    if (!source || source->kind != MT_INSTR_OP) return MT_ROLE_BACKWARD;
+    return (int)low->program->graph->ops[source->gop].role;
+}
+
 static void copy_names(struct mt_timeline *t, struct mt_timeline_class *class, const struct mt_lowered *low) {
+    enum mt_block_kind block = MT_PROLOGUE;
     class->names = mt_new(&t->arena, const char *, low->ninstrs + 1);
+    class->roles = mt_new(&t->arena, int, low->ninstrs + 1);
     for (int i = 0; i < low->ninstrs; i++) {
         const struct mt_linstr *c = &low->instrs[i];
         const char *name = c->name ? c->name : "";
+        while (i >= low->block_begin[block + 1]) block++;
+        class->roles[i] = role_of(low, c, block);
         if (c->what == MT_LOWERED_COLLECTIVE) name = message_name(t, c, name);
         class->names[i] = mt_arena_strdup(&t->arena, name);
     }

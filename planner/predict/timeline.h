@@ -44,6 +44,7 @@ struct mt_timeline_class { /* ranks of equal device, speed and boxes */
     int64_t state_bytes, arena_bytes;
     int ninstrs;
     const char **names; /* [ninstrs]: "h.0.mlp.c_fc", "AllReduce h.1.ln_1.weight/grad + 3" */
+    int *roles;         /* [ninstrs]: of operators enum mt_op_role; else -1 */
     int nspans, spans_capacity;
     struct mt_span *spans; /* of a stream in order of time */
     /* The bytes of the arena that some live value has: from the start of its first use to the end of its last. States

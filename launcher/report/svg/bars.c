@@ -10,7 +10,7 @@ enum { BAR = 14, DOT = 5, PANEL_GAP = 24, SHARE_ROW = 16, MOST_CUT = 200 };
 struct plot {
     const struct mt_bars *bars;
     struct mt_svg *svg;
-    struct mt_axis axis;
+    struct mt_scale axis;
     double left, right, top, row; /* row: the height of one */
     bool above;                   /* labels are above their bars */
 };
@@ -21,7 +21,7 @@ static double sum_of(const struct mt_bar *bar) {
     return sum;
 }
 
-static void fit(const struct mt_bars *bars, struct mt_axis *axis) {
+static void fit(const struct mt_bars *bars, struct mt_scale *axis) {
     double least = INFINITY, most = -INFINITY;
     for (int i = 0; i < bars->nrows; i++) {
         const struct mt_bar *bar = &bars->rows[i];
@@ -29,6 +29,7 @@ static void fit(const struct mt_bars *bars, struct mt_axis *axis) {
         double from = bar->low < bar->high ? bar->low : sum_of(bar), to = fmax(sum_of(bar), bar->high);
         least = fmin(least, fmin(from, sum_of(bar))), most = fmax(most, to);
     }
+    if (bars->most > 0) most = fmin(most, bars->most);
     if (isfinite(bars->mark)) least = fmin(least, bars->mark), most = fmax(most, bars->mark);
     if (!(least <= most)) least = 0, most = 1;
     if (!bars->dots || bars->zero || least < 0.4 * most) least = fmin(least, 0);
@@ -38,25 +39,29 @@ static void fit(const struct mt_bars *bars, struct mt_axis *axis) {
 
 static void draw_bar(const struct plot *p, const struct mt_bar *bar, double y) {
     const struct mt_svg *svg = p->svg;
-    double at = 0, x = mt_axis_at(&p->axis, fmax(p->axis.from, 0));
+    double at = 0, x = mt_scale_at(&p->axis, fmax(p->axis.from, 0));
     const char *class = p->bars->classes[0] ? p->bars->classes[0] : "s0";
     for (int i = 0; i < bar->nparts && !p->bars->dots; i++) {
         at += bar->parts[i];
-        double to = mt_axis_at(&p->axis, at);
+        double to = mt_scale_at(&p->axis, at);
         if (p->bars->classes[i]) class = p->bars->classes[i];
         mt_svg_rect(svg, (struct mt_box2){x, y, to - x, BAR}, bar->chosen && bar->nparts == 1 ? "s1" : class,
                     bar->label);
         x = to;
     }
     double middle = y + BAR / 2.0;
+    if (bar->nparts && p->bars->dots && bar->parts[0] > p->axis.to) { /* beyond the axis */
+        mt_svg_text(svg, p->right, middle + 4, MT_ANCHOR_END, "strong", "\xe2\x86\x92");
+        return;
+    }
     if (bar->low < bar->high) {
-        double low = mt_axis_at(&p->axis, bar->low), high = mt_axis_at(&p->axis, bar->high);
+        double low = mt_scale_at(&p->axis, bar->low), high = mt_scale_at(&p->axis, fmin(bar->high, p->axis.to));
         mt_svg_line(svg, low, middle, high, middle, "whisker");
         mt_svg_line(svg, low, middle - 4, low, middle + 4, "whisker");
         mt_svg_line(svg, high, middle - 4, high, middle + 4, "whisker");
     }
     if (p->bars->dots && bar->nparts)
-        mt_svg_dot(svg, mt_axis_at(&p->axis, bar->parts[0]), middle, DOT, bar->chosen ? "s1" : class, bar->label);
+        mt_svg_dot(svg, mt_scale_at(&p->axis, bar->parts[0]), middle, DOT, bar->chosen ? "s1" : class, bar->label);
 }
 
 static void draw_row(const struct plot *p, int i) {
@@ -64,7 +69,7 @@ static void draw_row(const struct plot *p, int i) {
     const struct mt_svg *svg = p->svg;
     char text[MOST_CUT];
     double y = p->top + i * p->row, text_y = y + BAR - 3;
-    const char *class = bar->chosen ? "strong" : "";
+    const char *class = bar->chosen ? "strong halo" : "halo";
     if (p->above) {
         double room = svg->width - mt_svg_text_width(bar->text) - 8;
         mt_svg_text(svg, 0, text_y, MT_ANCHOR_START, class, "%s", mt_svg_cut(bar->label, room, text, sizeof text));
@@ -109,17 +114,17 @@ void mt_bars_draw(const struct mt_bars *bars, struct mt_svg *svg) {
     find_margins(&p);
     fit(bars, &p.axis);
     p.axis.start = p.left, p.axis.end = p.right;
-    mt_axis_fit(&p.axis, mt_svg_wide(svg) ? 8 : 5);
+    mt_scale_fit(&p.axis, mt_svg_wide(svg) ? 8 : 5);
     double top = put_legend(bars, &measure) + (marked ? MT_SVG_LINE + 2 : 0);
     p.top = top + 8;
     double bottom = p.top + bars->nrows * p.row;
-    svg->height = bottom + MT_AXIS_X_HEIGHT;
+    svg->height = bottom + MT_SCALE_X_HEIGHT;
     mt_svg_open(svg);
     put_legend(bars, svg);
-    mt_axis_draw_x(svg, &p.axis, top, bottom);
+    mt_scale_draw_x(svg, &p.axis, top, bottom);
     for (int i = 0; i < bars->nrows; i++) draw_row(&p, i);
     if (marked) {
-        double x = mt_axis_at(&p.axis, bars->mark), half = mt_svg_text_width(bars->mark_text) / 2;
+        double x = mt_scale_at(&p.axis, bars->mark), half = mt_svg_text_width(bars->mark_text) / 2;
         mt_svg_line(svg, x, top, x, bottom, "limit");
         mt_svg_text(svg, fmin(fmax(x, half), svg->width - half), top - 5, MT_ANCHOR_MIDDLE, "", "%s", bars->mark_text);
     }

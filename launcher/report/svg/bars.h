@@ -1,5 +1,5 @@
-/* Horizontal bars, or dots with error bands, one a row: what is compared stands at the left (on narrow pages above), its
- * value at the right. */
+/* Horizontal bars, or dots with error bands, one a row: what is compared stands at the left (on narrow pages above),
+ * its value at the right. */
 #ifndef MT_LAUNCHER_REPORT_SVG_BARS_H
 #define MT_LAUNCHER_REPORT_SVG_BARS_H
 
@@ -16,9 +16,10 @@ struct mt_bar {
     bool chosen;                 /* it stands out */
 };
 struct mt_bars {
-    struct mt_axis axis; /* from and to are found */
+    struct mt_scale axis; /* from and to are found */
     bool dots;
-    bool zero; /* the axis has 0; bars always do */
+    bool zero;   /* the axis has 0; bars always do */
+    double most; /* of dots: those beyond it are arrows at the edge; 0: none is */
     int nrows;
     const struct mt_bar *rows;
     const char *names[MT_BARS_PARTS]; /* of parts; null: no legend */

@@ -22,7 +22,7 @@ static void widen(struct range *range, const double *values, int n) {
     }
 }
 
-static void fit_axis(const struct mt_chart *chart, struct mt_axis *axis, bool vertical, bool zero) {
+static void fit_axis(const struct mt_chart *chart, struct mt_scale *axis, bool vertical, bool zero) {
     struct range range = {INFINITY, -INFINITY, axis->log};
     if (axis->from != axis->to) return;
     for (int s = 0; s < chart->nseries; s++) {
@@ -49,7 +49,7 @@ void mt_chart_fit(struct mt_chart *chart, bool zero) {
 struct plot {
     const struct mt_chart *chart;
     struct mt_svg *svg;
-    struct mt_axis x, y;
+    struct mt_scale x, y;
     double left, right, top, bottom;
 };
 
@@ -58,12 +58,12 @@ static void draw_line(const struct plot *p, const struct mt_series *s, struct mt
     double *low = mt_new(arena, double, s->n + 1), *high = mt_new(arena, double, s->n + 1);
     char class[32];
     for (int i = 0; i < s->n; i++) {
-        x[i] = mt_axis_at(&p->x, s->x[i]), y[i] = isfinite(s->y[i]) ? mt_axis_at(&p->y, s->y[i]) : NAN;
-        if (s->low) low[i] = mt_axis_at(&p->y, s->low[i]), high[i] = mt_axis_at(&p->y, s->high[i]);
+        x[i] = mt_scale_at(&p->x, s->x[i]), y[i] = isfinite(s->y[i]) ? mt_scale_at(&p->y, s->y[i]) : NAN;
+        if (s->low) low[i] = mt_scale_at(&p->y, s->low[i]), high[i] = mt_scale_at(&p->y, s->high[i]);
     }
     snprintf(class, sizeof class, "band %s", s->class);
     if (s->low) mt_svg_area(p->svg, x, low, high, s->n, class);
-    snprintf(class, sizeof class, "line %s", s->class);
+    snprintf(class, sizeof class, s->dashed ? "line dash %s" : "line %s", s->class);
     mt_svg_path(p->svg, x, y, s->n, s->form == MT_SERIES_STEP, class);
 }
 
@@ -77,9 +77,9 @@ static void draw_whisker(const struct plot *p, double x1, double y1, double x2, 
 static void draw_dots(const struct plot *p, const struct mt_series *s) {
     for (int i = 0; i < s->n; i++) {
         if (!isfinite(s->x[i]) || !isfinite(s->y[i])) continue;
-        double x = mt_axis_at(&p->x, s->x[i]), y = mt_axis_at(&p->y, s->y[i]);
-        if (s->low) draw_whisker(p, x, mt_axis_at(&p->y, s->low[i]), x, mt_axis_at(&p->y, s->high[i]));
-        if (s->x_low) draw_whisker(p, mt_axis_at(&p->x, s->x_low[i]), y, mt_axis_at(&p->x, s->x_high[i]), y);
+        double x = mt_scale_at(&p->x, s->x[i]), y = mt_scale_at(&p->y, s->y[i]);
+        if (s->low) draw_whisker(p, x, mt_scale_at(&p->y, s->low[i]), x, mt_scale_at(&p->y, s->high[i]));
+        if (s->x_low) draw_whisker(p, mt_scale_at(&p->x, s->x_low[i]), y, mt_scale_at(&p->x, s->x_high[i]), y);
         mt_svg_dot(p->svg, x, y, DOT, s->class, s->labels ? s->labels[i] : NULL);
         if (!s->labels || !s->labels[i][0]) continue;
         char text[64];
@@ -89,12 +89,13 @@ static void draw_dots(const struct plot *p, const struct mt_series *s) {
     }
 }
 
-/* Lines across, with their texts; texts of vertical marks stand in two rows above, where they do not cover each other. */
+/* Lines across, with their texts; texts of vertical marks stand in two rows above, where they do not cover each other.
+ */
 static void draw_marks(const struct plot *p) {
     double taken = -1e9;
     for (int m = 0; m < p->chart->nmarks; m++) {
         const struct mt_chart_mark *mark = &p->chart->marks[m];
-        double width = mt_svg_text_width(mark->text), at = mt_axis_at(mark->vertical ? &p->x : &p->y, mark->at);
+        double width = mt_svg_text_width(mark->text), at = mt_scale_at(mark->vertical ? &p->x : &p->y, mark->at);
         if (!mark->vertical) {
             mt_svg_line(p->svg, p->left, at, p->right, at, mark->class);
             mt_svg_text(p->svg, p->right - 2, at - 5, MT_ANCHOR_END, "halo", "%s", mark->text);
@@ -126,7 +127,7 @@ static void draw_names(const struct plot *p) {
         int last = one->n - 1;
         while (last >= 0 && !isfinite(one->y[last])) last--;
         if (last >= 0 && one->form != MT_SERIES_DOTS)
-            names[n++] = (struct name){one->name, mt_axis_at(&p->y, one->y[last])};
+            names[n++] = (struct name){one->name, mt_scale_at(&p->y, one->y[last])};
     }
     qsort(names, (size_t)n, sizeof *names, by_y);
     for (int i = 1; i < n; i++) names[i].y = fmax(names[i].y, names[i - 1].y + 14);
@@ -135,7 +136,25 @@ static void draw_names(const struct plot *p) {
         double most = i == n - 1 ? p->bottom : names[i + 1].y - 14;
         names[i].y = fmin(names[i].y, most);
     }
-    for (int i = 0; i < n; i++) mt_svg_text(p->svg, p->right + 6, names[i].y + 4, MT_ANCHOR_START, "", "%s", names[i].text);
+    for (int i = 0; i < n; i++)
+        mt_svg_text(p->svg, p->right + 6, names[i].y + 4, MT_ANCHOR_START, "", "%s", names[i].text);
+}
+
+/* Whether the right ends of lines are far enough apart for names to tell them by. */
+static bool ends_apart(const struct plot *p) {
+    double ends[MOST_NAMES];
+    int n = 0;
+    for (int s = 0; s < p->chart->nseries && n < MOST_NAMES; s++) {
+        const struct mt_series *one = &p->chart->series[s];
+        int last = one->n - 1;
+        while (last >= 0 && !isfinite(one->y[last])) last--;
+        if (last < 0 || one->form == MT_SERIES_DOTS) continue;
+        ends[n] = mt_scale_at(&p->y, one->y[last]);
+        for (int i = 0; i < n; i++)
+            if (fabs(ends[i] - ends[n]) < 12) return false;
+        n++;
+    }
+    return true;
 }
 
 static double names_width(const struct mt_chart *chart) {
@@ -164,20 +183,22 @@ void mt_chart_draw(const struct mt_chart *chart, struct mt_svg *svg) {
     bool direct = mt_svg_wide(svg) && chart->nseries > 1 && widest < svg->width / 4, above = false;
     measure.file = NULL;
     for (int m = 0; m < chart->nmarks; m++) above |= chart->marks[m].vertical;
-    mt_axis_fit(&p.y, 6);
+    mt_scale_fit(&p.y, 6);
+    p.y.start = height, p.y.end = 0;
+    direct &= ends_apart(&p);
     p.top = put_legend(&p, &measure, direct) + 2 * MT_SVG_LINE + (above ? MT_SVG_LINE : 0);
     p.bottom = p.top + height;
-    p.left = mt_axis_tick_width(&p.y) + 8;
+    p.left = mt_scale_tick_width(&p.y) + 8;
     p.right = svg->width - (direct ? widest + 10 : 8);
     p.x.start = p.left, p.x.end = p.right, p.y.start = p.bottom, p.y.end = p.top;
-    mt_axis_fit(&p.x, mt_svg_wide(svg) ? 10 : 5);
-    svg->height = p.bottom + MT_AXIS_X_HEIGHT;
+    mt_scale_fit(&p.x, mt_svg_wide(svg) ? 10 : 5);
+    svg->height = p.bottom + MT_SCALE_X_HEIGHT;
     mt_svg_open(svg);
     put_legend(&p, svg, direct);
-    mt_axis_draw_x(svg, &p.x, p.top, p.bottom);
-    struct mt_axis y = p.y;
+    mt_scale_draw_x(svg, &p.x, p.top, p.bottom);
+    struct mt_scale y = p.y;
     if (above) y.end -= MT_SVG_LINE, y.title = "";
-    mt_axis_draw_y(svg, &p.y, p.left, p.right);
+    mt_scale_draw_y(svg, &p.y, p.left, p.right);
     for (int s = 0; s < chart->nseries; s++)
         if (chart->series[s].form != MT_SERIES_DOTS) draw_line(&p, &chart->series[s], &arena);
     draw_marks(&p);

@@ -1,8 +1,8 @@
 /* Charts of values over values: lines, steps, bands, dots with error bars, marks.
  *
  *     struct mt_series series[] = {{.name = "loss", .n = n, .x = step, .y = loss}};
- *     struct mt_chart chart = {.x = {.title = "step", .unit = MT_UNIT_COUNT}, .y = {...}, .series = series, .nseries = 1};
- *     mt_chart_fit(&chart);                   // axes from the values, unless from and to are given
+ *     struct mt_chart chart = {.x = {.title = "step", .unit = MT_UNIT_COUNT}, .y = {...}, .series = series, .nseries =
+ * 1}; mt_chart_fit(&chart);                   // axes from the values, unless from and to are given
  *     mt_chart_draw(&chart, &svg); */
 #ifndef MT_LAUNCHER_REPORT_SVG_CHART_H
 #define MT_LAUNCHER_REPORT_SVG_CHART_H
@@ -19,6 +19,7 @@ struct mt_series {
     const double *low, *high;     /* of y, or null: a band of lines, error bars of dots */
     const double *x_low, *x_high; /* of dots, or null */
     const char *const *labels;    /* of dots, beside them; or null */
+    bool dashed;                  /* of lines */
 };
 struct mt_chart_mark {
     bool vertical; /* at a value of x; else of y */
@@ -27,7 +28,7 @@ struct mt_chart_mark {
     const char *class; /* "limit", "event" */
 };
 struct mt_chart {
-    struct mt_axis x, y;
+    struct mt_scale x, y;
     int nseries, nmarks;
     const struct mt_series *series;
     const struct mt_chart_mark *marks;

@@ -17,7 +17,7 @@ struct mt_lane {
     const struct mt_lane_span *spans;
 };
 struct mt_lanes {
-    struct mt_axis axis;
+    struct mt_scale axis;
     int nlanes;
     const struct mt_lane *lanes;
     int nlegend;

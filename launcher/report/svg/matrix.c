@@ -83,22 +83,21 @@ void mt_matrix_draw(const struct mt_matrix *m, struct mt_svg *svg) {
     for (int i = 0; i < m->n; i++) label = fmax(label, mt_svg_text_width(m->names[i]));
     label = fmin(label + indexes, 0.4 * svg->width);
     double cell = fmax(LEAST_CELL, fmin(MOST_CELL, (svg->width - label) / m->n)), height = fmin(cell, 30);
-    double top = put_legend(m, &measure, least, most) + MT_SVG_LINE + 2;
+    double head = put_legend(m, &measure, least, most) + MT_SVG_LINE, top = head + MT_SVG_LINE + 2;
     svg->height = top + m->n * height + 4;
     mt_svg_open(svg);
     put_legend(m, svg, least, most);
-    mt_svg_text(svg, 0, top - 5, MT_ANCHOR_START, "soft", "%s, %s", m->from, m->to);
+    mt_svg_text(svg, 0, head - 5, MT_ANCHOR_START, "soft", "%s, %s", m->from, m->to);
     for (int i = 0; i < m->n; i++) {
         if (height >= 12)
             mt_svg_text(svg, label - 8, top + i * height + height / 2 + 4, MT_ANCHOR_END, "", "%s",
                         mt_svg_cut(m->names[i], label - 8, text, sizeof text));
-        double width = mt_svg_text_width(m->names[i]);
-        if (width <= cell - 2 || cell >= 24)
-            mt_svg_text(svg, label + i * cell + cell / 2, top - 5, MT_ANCHOR_MIDDLE, "tick", "%s",
-                        width <= cell - 2 ? m->names[i] : (snprintf(text, sizeof text, "%d", i + 1), text));
+        snprintf(text, sizeof text, "%.*s", (int)strcspn(m->names[i], " "), m->names[i]);
+        if (mt_svg_text_width(text) <= cell)
+            mt_svg_text(svg, label + i * cell + cell / 2, top - 5, MT_ANCHOR_MIDDLE, "tick", "%s", text);
         for (int j = 0; j < m->n; j++)
-            draw_cell(m, svg, i, j, (struct mt_box2){label + j * cell, top + i * height, cell - 1.5, height - 1.5}, least,
-                      most);
+            draw_cell(m, svg, i, j, (struct mt_box2){label + j * cell, top + i * height, cell - 1.5, height - 1.5},
+                      least, most);
     }
     mt_svg_close(svg);
 }

@@ -7,8 +7,8 @@
 
 struct mt_matrix {
     int n;
-    const char *const *names;
-    const double *values; /* [n n]: from row to column; NaN: nothing there */
+    const char *const *names; /* columns have the first word only: "12 node3" */
+    const double *values;     /* [n n]: from row to column; NaN: nothing there */
     enum mt_unit unit;
     const char *from, *to; /* "from", "to" */
 };

@@ -11,21 +11,28 @@ double mt_network_stroke(double Bps) {
     return fmin(fmax(3 + 3 * log10(Bps / 1e9), 1.5), 12);
 }
 
-static double box_height(const struct mt_network_node *node) {
-    return 46 + node->ndevices * (DEVICE + DEVICE_GAP) + (node->inside[0] ? 26 : 0) + 4;
+/* Name and note. */
+static double head_height(const struct mt_network_node *node) {
+    return node->note[0] ? 44 : 28;
 }
 
-/* A line with a head at its second end, as thick as its rate; heads are drawn, as markers take no colour of their own. */
+static double box_height(const struct mt_network_node *node) {
+    return head_height(node) + node->ndevices * (DEVICE + DEVICE_GAP) + (node->inside[0] ? 26 : 0) + 4;
+}
+
+/* A line with a head at its second end, as thick as its rate; heads are drawn, as markers take no colour of their own.
+ */
 static void put_arrow(const struct mt_svg *svg, double x, double y1, double y2, double Bps, const char *tip) {
     double width = mt_network_stroke(Bps), head = width / 2 + 4, down = y2 > y1 ? 1 : -1;
-    mt_svg_rect(svg, (struct mt_box2){x - width / 2, down > 0 ? y1 : y2 + head, width, fabs(y2 - y1) - head}, "link", tip);
+    mt_svg_rect(svg, (struct mt_box2){x - width / 2, down > 0 ? y1 : y2 + head, width, fabs(y2 - y1) - head}, "link",
+                tip);
     fprintf(svg->file, "<path class=\"link\" d=\"M%.2f %.2fL%.2f %.2fL%.2f %.2fZ\"/>\n", x - head, y2 - down * head,
             x + head, y2 - down * head, x, y2);
 }
 
 static void put_devices(const struct mt_svg *svg, const struct mt_network_node *node, struct mt_box2 box) {
     char text[MOST_CUT], whole[MOST_CUT];
-    double y = box.y + 46;
+    double y = box.y + head_height(node);
     for (int d = 0; d < node->ndevices; d++, y += DEVICE + DEVICE_GAP) {
         const struct mt_network_devices *one = &node->devices[d];
         snprintf(whole, sizeof whole, one->count > 1 ? "%d \xc3\x97 %.90s" : "%.0d%.90s",
@@ -47,8 +54,8 @@ static void put_node(const struct mt_svg *svg, const struct mt_network_node *nod
     char text[MOST_CUT], whole[MOST_CUT];
     for (int shadow = node->count > 2 ? 2 : node->count - 1; shadow > 0; shadow--)
         mt_svg_rect(svg, (struct mt_box2){box.x + 3 * shadow, box.y - 3 * shadow, box.width, box.height}, "node", NULL);
-    snprintf(whole, sizeof whole, node->count > 1 ? "%d \xc3\x97 %.90s" : "%.0d%.90s", node->count > 1 ? node->count : 0,
-             node->name);
+    snprintf(whole, sizeof whole, node->count > 1 ? "%d \xc3\x97 %.90s" : "%.0d%.90s",
+             node->count > 1 ? node->count : 0, node->name);
     mt_svg_rect(svg, box, "node", NULL);
     mt_svg_text(svg, box.x + PAD, box.y + 18, MT_ANCHOR_START, "strong", "%s",
                 mt_svg_cut(whole, (box.width - 2 * PAD) / 1.1, text, sizeof text));

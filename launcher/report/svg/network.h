@@ -1,5 +1,5 @@
-/* A cluster's topology: boxes of equal nodes with their devices, and the links among them, as thick as their bandwidth is
- * large (on a logarithmic scale), an arrow for each direction. */
+/* A cluster's topology: boxes of equal nodes with their devices, and the links among them, as thick as their bandwidth
+ * is large (on a logarithmic scale), an arrow for each direction. */
 #ifndef MT_LAUNCHER_REPORT_SVG_NETWORK_H
 #define MT_LAUNCHER_REPORT_SVG_NETWORK_H
 
@@ -16,7 +16,7 @@ struct mt_network_node { /* equal nodes */
     const char *name, *note;
     int ndevices;
     struct mt_network_devices devices[MT_NETWORK_DEVICES];
-    const char *inside;         /* "nvlink: 450 GB/s"; "" : it has one device */
+    const char *inside; /* "nvlink: 450 GB/s"; "" : it has one device */
     double inside_Bps;
     double egress_Bps, ingress_Bps; /* to and from the network */
     const char *egress, *ingress;   /* "12.5 GB/s" */
