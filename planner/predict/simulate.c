@@ -199,7 +199,7 @@ static void arrive(struct engine *e, int a, int s) {
         count_time(e, figures->members[i]);
         struct actor *member = &e->actors[figures->members[i]];
         member->streams[figures->stream].doing = TRANSFER;
-        member->disturbs = computes(member);
+        member->disturbs = figures->stream != MT_STREAM_COMPUTE && computes(member);
         rendezvous->computing += member->disturbs;
     }
     double asleep_s = figures->naps ? 0.5 * mt_comm_backoff_s(e->now_s - rendezvous->first_s) : 0;
