@@ -12,7 +12,7 @@ const char *const mt_span_names[MT_NSPANS] = {
     [MT_SPAN_PACK] = "packing",
     [MT_SPAN_TRANSFER] = "transfer",
     [MT_SPAN_UNPACK] = "unpacking",
-    [MT_SPAN_WAIT] = "waiting for the other stream",
+    [MT_SPAN_WAIT] = "waiting for another stream",
     [MT_SPAN_RENDEZVOUS] = "waiting for other ranks",
     [MT_SPAN_YIELD] = "waiting for multiprocessors",
 };
@@ -179,6 +179,7 @@ void mt_recording_actor(struct mt_timeline *t, const struct mt_lowered *low) {
     *class = (struct mt_timeline_class){
         .state_bytes = low->state_bytes, .arena_bytes = low->arena_bytes, .ninstrs = low->ninstrs};
     t->nclasses = t->recording->nactors;
+    t->nstreams = low->nstreams;
     copy_names(t, class, low);
     *a = (struct recorded_actor){.ninstrs = low->ninstrs, .nvalues = low->nvalues + 1};
     a->values = mt_new(&t->arena, struct lifetime, low->nvalues + 1);

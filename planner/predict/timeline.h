@@ -19,12 +19,12 @@ enum mt_span_kind {
     MT_SPAN_PACK,       /* a message is launched and packed; a copy */
     MT_SPAN_TRANSFER,   /* from the rendezvous on */
     MT_SPAN_UNPACK,     /* */
-    MT_SPAN_WAIT,       /* for an instruction of the other stream, `other` */
+    MT_SPAN_WAIT,       /* for an instruction of another stream, `other` */
     MT_SPAN_RENDEZVOUS, /* packed, and waits for other ranks: that of class `other` comes last */
     MT_SPAN_YIELD,      /* a collective's kernels wait for multiprocessors */
     MT_NSPANS
 };
-extern const char *const mt_span_names[MT_NSPANS]; /* "computing", "waiting for the other stream", ... */
+extern const char *const mt_span_names[MT_NSPANS]; /* "computing", "waiting for another stream", ... */
 static inline bool mt_span_waits(enum mt_span_kind kind) {
     return kind >= MT_SPAN_WAIT;
 }
@@ -56,7 +56,7 @@ struct mt_timeline_class { /* ranks of equal device, speed and boxes */
 struct mt_timeline {
     struct mt_arena arena;
     double step_s, first_s; /* first_s: the earliest start, 0 or less */
-    int nranks, nclasses;
+    int nranks, nstreams, nclasses;
     struct mt_timeline_class *classes;
     int *class_of; /* [nranks] */
     struct mt_recording *recording;

@@ -39,7 +39,7 @@ const char *const mt_page_style =
     "svg .m{text-anchor:middle}svg .e{text-anchor:end}\n"
     "svg .soft,svg .tick{fill:var(--soft)}svg .tick{font-size:11px}\n"
     "svg .strong{font-weight:600}\n"
-    "svg .halo{paint-order:stroke;stroke:var(--card);stroke-width:4px;stroke-linejoin:round}\n"
+    "svg .ground{fill:var(--card)}\n"
     "svg .in{font-size:11px;pointer-events:none}svg .inv{fill:var(--inv)}\n"
     "svg .grid{stroke:var(--grid)}svg .axis{stroke:var(--axis)}\n"
     "svg .whisker{stroke:var(--ink);stroke-width:1.5px}\n"

@@ -53,7 +53,8 @@ static void add_param(struct holders *h, const struct mt_sections *sections, int
 }
 
 static const char *part_text(struct mt_page *page, double part) {
-    return part >= 1 - 1e-12 ? "all" : mt_arena_printf(&page->arena, "%.1f%%", 100 * part);
+    const char *form = part > 0 && part < 0.01 ? "%.2g%%" : "%.1f%%";
+    return part >= 1 - 1e-12 ? "all" : mt_arena_printf(&page->arena, form, 100 * part);
 }
 
 static void draw(const void *data, struct mt_svg *svg) {
@@ -64,7 +65,11 @@ static void fill_panel(struct holders *h, struct mt_share_panel *panel, const ch
                        const double *parts) {
     const char **texts = mt_new(&h->page->arena, const char *, h->nrows);
     for (int r = 0; r < h->nrows; r++) texts[r] = part_text(h->page, parts[r]);
-    *panel = (struct mt_share_panel){title, note, parts, texts, "s0"};
+    double most = 0, whole = 1;
+    for (int r = 0; r < h->nrows; r++) most = fmax(most, parts[r]);
+    while (most > 0 && whole > 1e-6 && most <= whole / 10) whole /= 10;
+    if (whole < 1) note = mt_arena_printf(&h->page->arena, "outlines are %g%%; %s", 100 * whole, note);
+    *panel = (struct mt_share_panel){title, note, parts, whole, texts, "s0"};
 }
 
 /* A split's shares; over hosts, those of the rank's host. */
@@ -132,7 +137,7 @@ void mt_report_holders(struct mt_page *page, const struct mt_report_kinds *kinds
     mt_page_heading(page, "Who holds what");
     mt_page_say(page,
                 "The part of the samples, and of each kind of parameter with its optimizer state, that one rank holds "
-                "between steps; outlines are the whole.");
+                "between steps; outlines are the whole, unless the panel says otherwise.");
     if (kinds->n > MOST_ROWS) mt_page_say(page, "Of %d kinds of ranks the first %d are shown.", kinds->n, MOST_ROWS);
     tabulate(h, panels, n);
     struct mt_shares shares = {h->nrows, n, rows, panels};

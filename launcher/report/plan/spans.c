@@ -10,7 +10,6 @@
 enum { MOST_SPANS = 700, FINEST = 400, COARSEST = 40 };
 
 static const char *const wait_class = "wait";
-static const char *const stream_names[MT_NSTREAMS] = {"compute", "messages"};
 
 /* ---- merging ---- */
 
@@ -113,15 +112,16 @@ static int drawn_of(const struct mt_timeline *t, int class, int stream, const ch
 struct mt_drawn_lane *mt_spans_of_timeline(const struct mt_timeline *t, const char *const *names,
                                            struct mt_arena *arena, int *nlanes) {
     int nclasses = t->nclasses < MT_SPANS_CLASSES ? t->nclasses : MT_SPANS_CLASSES;
-    struct mt_drawn_lane *lanes = mt_new(arena, struct mt_drawn_lane, nclasses * MT_NSTREAMS + 1);
-    struct mt_drawn_span **all = mt_new(arena, struct mt_drawn_span *, nclasses * MT_NSTREAMS + 1);
-    int *counts = mt_new(arena, int, nclasses *MT_NSTREAMS + 1), total = 0;
-    *nlanes = nclasses * MT_NSTREAMS;
+    struct mt_drawn_lane *lanes = mt_new(arena, struct mt_drawn_lane, nclasses * t->nstreams + 1);
+    struct mt_drawn_span **all = mt_new(arena, struct mt_drawn_span *, nclasses * t->nstreams + 1);
+    int *counts = mt_new(arena, int, nclasses * t->nstreams + 1), total = 0;
+    *nlanes = nclasses * t->nstreams;
     for (int i = 0; i < *nlanes; i++) {
-        int class = i / MT_NSTREAMS, stream = i % MT_NSTREAMS;
+        int class = i / t->nstreams, stream = i % t->nstreams;
         all[i] = mt_new(arena, struct mt_drawn_span, t->classes[class].nspans + 1);
         counts[i] = drawn_of(t, class, stream, names, arena, all[i]);
-        lanes[i] = (struct mt_drawn_lane){.who = names[class], .stream = stream_names[stream]};
+        lanes[i] = (struct mt_drawn_lane){
+            .who = names[class], .stream = stream == MT_STREAM_COMM ? "messages" : mt_lowered_stream_name(stream)};
     }
     for (double most = FINEST; most >= COARSEST; most *= 0.7) {
         total = 0;

@@ -149,8 +149,8 @@ static void draw_panel(const struct mt_shares *shares, const struct mt_share_pan
                     mt_svg_cut(shares->rows[r], labels - 6, text, sizeof text));
         mt_svg_rect(svg, (struct mt_box2){left, y, width, SHARE_ROW - 4}, "track", NULL);
         if (panel->parts[r] > 0)
-            mt_svg_rect(svg, (struct mt_box2){left, y, width * panel->parts[r], SHARE_ROW - 4}, panel->class,
-                        panel->texts[r]);
+            mt_svg_rect(svg, (struct mt_box2){left, y, width * panel->parts[r] / panel->whole, SHARE_ROW - 4},
+                        panel->class, panel->texts[r]);
         mt_svg_text(svg, left + width + 6, y + 10, MT_ANCHOR_START, "", "%s", panel->texts[r]);
     }
 }

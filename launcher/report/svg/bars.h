@@ -34,6 +34,7 @@ void mt_bars_draw(const struct mt_bars *bars, struct mt_svg *svg);
 struct mt_share_panel {
     const char *title, *note;
     const double *parts;      /* [nrows], of 1 */
+    double whole;             /* the part that an outline stands for: 1, or less where all parts are small */
     const char *const *texts; /* [nrows] */
     const char *class;
 };

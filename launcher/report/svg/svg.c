@@ -135,6 +135,13 @@ void mt_svg_area(const struct mt_svg *svg, const double *x, const double *low, c
     fputs("Z\"/>\n", svg->file);
 }
 
+/* What is behind a text that crosses lines. */
+static void put_ground(const struct mt_svg *svg, double x, double y, enum mt_anchor anchor, const char *text) {
+    double width = mt_svg_text_width(text) + 4;
+    x -= anchor == MT_ANCHOR_START ? 2 : anchor == MT_ANCHOR_MIDDLE ? width / 2 : width - 2;
+    mt_svg_rect(svg, (struct mt_box2){x, y - 11, width, 14}, "ground", NULL);
+}
+
 void mt_svg_text(const struct mt_svg *svg, double x, double y, enum mt_anchor anchor, const char *class,
                  const char *format, ...) {
     static const char *const anchors[] = {"", "m", "e"};
@@ -143,6 +150,7 @@ void mt_svg_text(const struct mt_svg *svg, double x, double y, enum mt_anchor an
     va_start(args, format);
     const char *text = mt_arena_vprintf(&arena, format, args);
     va_end(args);
+    if (class && strstr(class, "halo")) put_ground(svg, x, y, anchor, text);
     fputs("<text", svg->file);
     put(svg, "x", x), put(svg, "y", y);
     if (class && class[0] && anchor)

@@ -46,6 +46,7 @@ void mt_svg_path(const struct mt_svg *svg, const double *x, const double *y, int
 /* The area between two lines over x. */
 void mt_svg_area(const struct mt_svg *svg, const double *x, const double *low, const double *high, int n,
                  const char *class);
+/* Of class "halo" it covers what is behind it. */
 void mt_svg_text(const struct mt_svg *svg, double x, double y, enum mt_anchor anchor, const char *class,
                  const char *format, ...) __attribute__((format(printf, 6, 7)));
 
