@@ -44,7 +44,7 @@ static const struct argp_option flag_table[] = {
     {"described", KEY_DESCRIBED, "CLUSTER", 0,
      "the cluster that the plan was made for, a file or a description: then links are compared too", 1},
     {0, 0, 0, 0, "How:", 2},
-    {"out", KEY_OUT, "DIR", 0, "folder for hostfile, rankfile or appfile, plan and mpirun.sh [launch]", 2},
+    {"out", KEY_OUT, "DIR", 0, "folder for hostfile, rankfile, plan and mpirun.sh [launch]", 2},
     {"dry-run", KEY_DRY_RUN, 0, 0, "only write the files, and ask no host", 2},
     {"agent", KEY_AGENT, "PROGRAM", 0,
      "what runs a command on a host: PROGRAM HOST COMMAND [$OMPI_MCA_plm_rsh_agent; else ssh]", 2},

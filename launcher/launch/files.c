@@ -73,7 +73,7 @@ static const char *visible_gpus(const struct mt_job_files *s, int host, struct m
     return first ? NULL : text;
 }
 
-static bool needs_appfile(const struct mt_job_files *s, struct mt_arena *arena) {
+static bool needs_contexts(const struct mt_job_files *s, struct mt_arena *arena) {
     for (int h = 0; h < s->hosts->n; h++)
         if (ranks_on(s, h) && visible_gpus(s, h, arena)) return true;
     return false;
@@ -100,36 +100,6 @@ static void print_command(const struct mt_job_files *s, struct mt_arena *arena, 
     fprintf(f, "  %s train %s", mt_shell_word(s->options->program, arena),
             mt_shell_word(path_in(s, "plan.json", arena), arena));
     for (char **word = s->words; *word; word++) fprintf(f, " \\\n    %s", mt_shell_word(*word, arena));
-    fputc('\n', f);
-}
-
-/* Open MPI splits a line of an appfile as a shell does, but takes double quotes alone: words that need quotes have
- * none of these in them. */
-static void print_app_word(const char *word, FILE *f) {
-    if (strpbrk(word, " \t'"))
-        fprintf(f, " \"%s\"", word);
-    else
-        fprintf(f, " %s", word);
-}
-
-static void print_appfile(const struct mt_job_files *s, struct mt_arena *arena, FILE *f) {
-    for (int h = 0; h < s->hosts->n; h++) {
-        int n = ranks_on(s, h);
-        const char *gpus = n ? visible_gpus(s, h, arena) : NULL, *name = s->hosts->hosts[h].name;
-        if (!n) continue;
-        fprintf(f, "-n %d --host %s:%d", n, name, n);
-        for (int i = 0; i < s->options->nexports; i++)
-            if (!gpus || strncmp(s->options->exports[i], "CUDA_VISIBLE_DEVICES=", 21)) {
-                fprintf(f, " -x");
-                print_app_word(s->options->exports[i], f);
-            }
-        if (gpus) fprintf(f, " -x CUDA_DEVICE_ORDER=PCI_BUS_ID -x CUDA_VISIBLE_DEVICES=%s", gpus);
-        print_app_word(s->options->program, f);
-        fprintf(f, " train");
-        print_app_word(path_in(s, "plan.json", arena), f);
-        for (char **word = s->words; *word; word++) print_app_word(*word, f);
-        fputc('\n', f);
-    }
 }
 
 static void print_mca(const char *setting, struct mt_arena *arena, FILE *f) {
@@ -138,8 +108,28 @@ static void print_mca(const char *setting, struct mt_arena *arena, FILE *f) {
             mt_shell_word(setting[name] ? setting + name + 1 : "", arena));
 }
 
-static void print_script(const struct mt_job_files *s, const char *hash, bool bound, bool apps, struct mt_arena *arena,
-                         FILE *f) {
+static void print_exports(const struct mt_job_files *s, const char *gpus, struct mt_arena *arena, FILE *f) {
+    static const char visible[] = "CUDA_VISIBLE_DEVICES=";
+    for (int i = 0; i < s->options->nexports; i++)
+        if (!gpus || strncmp(s->options->exports[i], visible, sizeof visible - 1))
+            fprintf(f, "  -x %s \\\n", mt_shell_word(s->options->exports[i], arena));
+    if (gpus) fprintf(f, "  -x CUDA_DEVICE_ORDER=PCI_BUS_ID -x %s%s \\\n", visible, gpus);
+}
+
+/* A context of mpirun for each host: its ranks have an environment of their own. */
+static void print_contexts(const struct mt_job_files *s, struct mt_arena *arena, FILE *f) {
+    for (int h = 0, printed = 0; h < s->hosts->n; h++) {
+        int n = ranks_on(s, h);
+        if (!n) continue;
+        if (printed++) fprintf(f, " : \\\n");
+        fprintf(f, "  -n %d --host %s:%d \\\n", n, s->hosts->hosts[h].name, n);
+        print_exports(s, visible_gpus(s, h, arena), arena, f);
+        print_command(s, arena, f);
+    }
+}
+
+static void print_script(const struct mt_job_files *s, const char *hash, bool bound, bool contexts,
+                         struct mt_arena *arena, FILE *f) {
     const struct mt_mpirun_options *o = s->options;
     const char *folder = mt_shell_word(s->folder, arena);
     char *here = getcwd(NULL, 0);
@@ -147,18 +137,20 @@ static void print_script(const struct mt_job_files *s, const char *hash, bool bo
     if (here) fprintf(f, "cd %s || exit 1\n", mt_shell_word(here, arena));
     free(here);
     fprintf(f, "exec mpirun \\\n");
-    if (!apps) fprintf(f, "  -n %d --hostfile %s/hostfile \\\n", s->plan->nranks, folder);
     if (bound)
         fprintf(f, "  --rankfile %s/rankfile --mca rmaps_rank_file_physical 1 \\\n", folder);
     else
         fprintf(f, "  --map-by slot --bind-to none \\\n");
     if (o->agent_given) print_mca(mt_arena_printf(arena, "plm_rsh_agent=%s", o->agent), arena, f);
     for (int i = 0; i < o->nmca; i++) print_mca(o->mca[i], arena, f);
-    for (int i = 0; i < o->nexports && !apps; i++) fprintf(f, "  -x %s \\\n", mt_shell_word(o->exports[i], arena));
-    if (apps)
-        fprintf(f, "  --app %s/appfile\n", folder);
-    else
+    if (contexts) {
+        print_contexts(s, arena, f);
+    } else {
+        fprintf(f, "  -n %d --hostfile %s/hostfile \\\n", s->plan->nranks, folder);
+        print_exports(s, NULL, arena, f);
         print_command(s, arena, f);
+    }
+    fprintf(f, "\n");
 }
 
 static enum mt_status replace(const struct mt_job_files *s, const char *name, struct mt_printed *printed,
@@ -175,37 +167,21 @@ static enum mt_status make_folder(const char *folder, struct mt_err *err) {
     return err->status = MT_EINPUT;
 }
 
-/* An appfile has no way to quote these. */
-static enum mt_status check_app_words(const struct mt_job_files *s, struct mt_err *err) {
-    for (char **word = s->words; *word; word++)
-        if (strpbrk(*word, "\"\n\\"))
-            return mt_fail(err, MT_EINPUT, "\"%.60s\": quotes and backslashes cannot be passed through an appfile",
-                           *word);
-    return MT_OK;
-}
-
 enum mt_status mt_job_files_write(const struct mt_job_files *s, struct mt_arena *arena, struct mt_err *err) {
     struct mt_printed printed;
     struct mt_plan *plan;
-    bool apps = needs_appfile(s, arena), bound = !apps && all_are_bound(s);
+    bool contexts = needs_contexts(s, arena), bound = !contexts && all_are_bound(s);
     enum mt_status st;
-    if ((apps && (st = check_app_words(s, err))) || (st = make_folder(s->folder, err)) ||
-        (st = mt_plan_copy(s->plan, &plan, err)))
-        return st;
+    if ((st = make_folder(s->folder, err)) || (st = mt_plan_copy(s->plan, &plan, err))) return st;
     if ((st = mt_plan_write(plan, path_in(s, "plan.json", arena), err))) goto out;
     print_hostfile(s, mt_printed_begin(&printed));
     if ((st = replace(s, "hostfile", &printed, arena, err))) goto out;
     unlink(path_in(s, "rankfile", arena));
-    unlink(path_in(s, "appfile", arena));
     if (bound) {
         print_rankfile(s, mt_printed_begin(&printed));
         if ((st = replace(s, "rankfile", &printed, arena, err))) goto out;
     }
-    if (apps) {
-        print_appfile(s, arena, mt_printed_begin(&printed));
-        if ((st = replace(s, "appfile", &printed, arena, err))) goto out;
-    }
-    print_script(s, plan->hash, bound, apps, arena, mt_printed_begin(&printed));
+    print_script(s, plan->hash, bound, contexts, arena, mt_printed_begin(&printed));
     st = replace(s, "mpirun.sh", &printed, arena, err);
 out:
     mt_plan_free(plan);

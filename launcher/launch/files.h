@@ -3,8 +3,10 @@
  *     FOLDER/plan.json   the plan, with the names of the hosts
  *     FOLDER/hostfile    each host with as many slots as it has ranks
  *     FOLDER/rankfile    where ranks are bound to the processors that the profile saw them on
- *     FOLDER/appfile     where a host's ranks need their own environment: some of its GPUs, not the first ones
- *     FOLDER/mpirun.sh   the command: `sh FOLDER/mpirun.sh` */
+ *     FOLDER/mpirun.sh   the command: `sh FOLDER/mpirun.sh`
+ *
+ * Where a host's ranks need their own environment (some of its GPUs, not the first ones), the command has a context for
+ * each host instead of the hostfile; an appfile could not hold words with blanks in them. */
 #ifndef MT_LAUNCHER_LAUNCH_FILES_H
 #define MT_LAUNCHER_LAUNCH_FILES_H
 

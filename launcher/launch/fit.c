@@ -22,18 +22,22 @@ static int64_t needs(const struct mt_plan *plan, int rank) {
     return mt_plan_needs_bytes(plan, rank);
 }
 
-/* The free device of the profile's node that is of the rank's class: one of the rank's own speed, as in the profile
- * that the plan was made from, else that with the most memory; of equal ones the first. -1: there is none. */
+/* The free device of the profile's node for a rank, of those of its class with enough memory: the first one of the
+ * rank's own speed, as in the profile that the plan was made from, else the first. Without any that has enough, the one
+ * with the most. -1: there is none. */
 static int device_for(const struct placing *p, int rank, int profile, const bool *taken) {
     const struct mt_cluster *c = p->q->cluster;
     const struct mt_plan_rank *r = &p->q->plan->ranks[rank];
     int best = -1;
+    int64_t most = -1;
     for (int d = 0; d < c->ndevices; d++) {
         const struct mt_cluster_device *device = &c->devices[d];
         const struct mt_cluster_class *class = &c->classes[device->class];
         if (device->node != profile || taken[d] || !same_class(r->class, class)) continue;
-        if (!strcmp(r->class, class->name) && device->speed == r->speed) return d;
-        if (best < 0 || device->memory_bytes > c->devices[best].memory_bytes) best = d;
+        bool enough = !device->memory_bytes || device->memory_bytes >= needs(p->q->plan, rank);
+        if (enough && !strcmp(r->class, class->name) && device->speed == r->speed) return d;
+        int64_t memory = enough ? INT64_MAX : device->memory_bytes;
+        if (memory > most) best = d, most = memory;
     }
     return best;
 }
@@ -55,18 +59,24 @@ static bool is_own(const struct placing *p) {
     return p->q->plan->nranks == p->q->cluster->ndevices && !strcmp(p->q->plan->cluster_hash, p->q->cluster->hash);
 }
 
+/* Give each rank a device, in this order; whether each has one with enough memory. Any such device will do: what is
+ * enough for a rank is enough for all that need less. */
+static bool take_in_order(const struct placing *p, int profile, const int *order, int n, int *device) {
+    bool *taken = mt_new(p->arena, bool, p->q->cluster->ndevices), right = true;
+    for (int k = 0; k < n; k++) {
+        int rank = order[k], d = is_own(p) ? rank : device_for(p, rank, profile, taken);
+        device[rank] = d;
+        if (d >= 0) taken[d] = true;
+        int64_t has = d >= 0 ? p->q->cluster->devices[d].memory_bytes : 0;
+        right &= d >= 0 && (!has || has >= needs(p->q->plan, rank));
+    }
+    return right;
+}
+
 bool mt_place_devices(const struct placing *p, int node, int profile, int *device) {
     const struct plan_node *n = &p->nodes[node];
     if (profile < 0) return false;
-    bool *taken = mt_new(p->arena, bool, p->q->cluster->ndevices), all = true;
-    const int *order = by_need(p, n);
-    for (int k = 0; k < n->n; k++) {
-        int d = is_own(p) ? order[k] : device_for(p, order[k], profile, taken);
-        device[order[k]] = d;
-        if (d >= 0) taken[d] = true;
-        all &= d >= 0;
-    }
-    return all;
+    return take_in_order(p, profile, n->ranks, n->n, device) || take_in_order(p, profile, by_need(p, n), n->n, device);
 }
 
 static const char *lacks_devices(const struct placing *p, const struct plan_node *node, const int *device) {

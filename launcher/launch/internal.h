@@ -23,7 +23,8 @@ struct placing {
 
 /* fit.c: why a host is not fit for a node, in the arena; null if it is. */
 const char *mt_place_lacks(const struct placing *p, int node, int host);
-/* A device of the profile's node for each rank of a node of the plan, device[nranks]; false: they do not suffice. */
+/* A device of the profile's node for each rank of a node of the plan, device[nranks], -1: none; false: they do not
+ * suffice. */
 bool mt_place_devices(const struct placing *p, int node, int profile, int *device);
 /* Add a row to the table of what does not match (host -1: none), and print it. */
 void mt_place_tell(struct placing *p, int node, int host, const char *lacks);
