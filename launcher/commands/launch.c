@@ -21,6 +21,7 @@ enum {
     KEY_CLUSTER,
     KEY_DESCRIBED,
     KEY_DRY_RUN,
+    KEY_JSON,
     KEY_RESTART,
     KEY_AGENT,
     KEY_MCA,
@@ -45,7 +46,8 @@ static const struct argp_option flag_table[] = {
      "the cluster that the plan was made for, a file or a description: then links are compared too", 1},
     {0, 0, 0, 0, "How:", 2},
     {"out", KEY_OUT, "DIR", 0, "folder for hostfile, rankfile, plan and mpirun.sh [launch]", 2},
-    {"dry-run", KEY_DRY_RUN, 0, 0, "only write the files, and ask no host", 2},
+    {"dry-run", KEY_DRY_RUN, 0, 0, "only write the files and print who goes where; no host is asked", 2},
+    {"json", KEY_JSON, 0, 0, "with --dry-run: print that as JSON", 2},
     {"agent", KEY_AGENT, "PROGRAM", 0,
      "what runs a command on a host: PROGRAM HOST COMMAND [$OMPI_MCA_plm_rsh_agent; else ssh]", 2},
     {"export", KEY_EXPORT, "NAME[=VALUE]", 0,
@@ -124,6 +126,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_CLUSTER: st = mt_flag_path("--cluster", text, &o->cluster, f->err); break;
     case KEY_DESCRIBED: st = mt_flag_path("--described", text, &o->described, f->err); break;
     case KEY_DRY_RUN: o->dry_run = true; break;
+    case KEY_JSON: o->json = true; break;
     case KEY_RESTART:
         if (!(st = mt_flag_int("--restart", text, 0, 1000000, &count, f->err))) o->restarts = (int)count;
         break;
@@ -163,6 +166,9 @@ static enum mt_status validate(const struct launch_flags *f) {
     if (o->requeue && !o->start.in_slurm)
         return mt_fail(f->err, MT_EINPUT, "--requeue: has no use without --slurm-job");
     if (o->described && !o->cluster) return mt_fail(f->err, MT_EINPUT, "--described: has no use without --cluster");
+    if (o->json && !o->dry_run) return mt_fail(f->err, MT_EINPUT, "--json: has no use without --dry-run");
+    if (o->dry_run && f->to_slurm)
+        return mt_fail(f->err, MT_EINPUT, "--dry-run: has no use with --slurm, which only writes");
     if (o->dry_run && o->restarts) return mt_fail(f->err, MT_EINPUT, "--restart: has no use with --dry-run");
     if (o->hosts && o->start.in_slurm)
         return mt_fail(f->err, MT_EINPUT, "--hosts: the nodes of the Slurm job are the hosts");

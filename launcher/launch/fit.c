@@ -156,24 +156,34 @@ static const char *count_classes(struct mt_arena *arena, const char **classes, i
     return text;
 }
 
+static void begin_table(struct placing *p) {
+    p->table = mt_tables_add(&p->doc, "mismatches", "", "");
+    p->table->indent = 0;
+    mt_table_column(p->table, "node", "the plan's", MT_UNIT_TEXT);
+    mt_table_column(p->table, "wants", "wants", MT_UNIT_TEXT);
+    mt_table_column(p->table, "host", "host", MT_UNIT_TEXT);
+    mt_table_column(p->table, "has", "has", MT_UNIT_TEXT);
+    mt_table_column(p->table, "lacks", "does not match", MT_UNIT_TEXT);
+}
+
 void mt_place_tell(struct placing *p, int node, int host, const char *lacks) {
     const struct plan_node *n = &p->nodes[node];
     const struct mt_cluster *c = p->q->cluster;
     const char **classes = mt_new(p->arena, const char *, n->n + (c ? c->ndevices : 0)), *has = "";
-    if (!p->table.nlines) mt_table_header(&p->table, "the plan's", "wants", "host", "has", "does not match", NULL);
+    if (!p->table) begin_table(p);
     for (int k = 0; k < n->n; k++) classes[k] = p->q->plan->ranks[n->ranks[k]].class;
-    mt_table_row(&p->table);
-    mt_table_cell(&p->table, "%s", n->name);
-    mt_table_cell(&p->table, "%s", count_classes(p->arena, classes, n->n));
-    mt_table_cell(&p->table, "%s", host < 0 ? "-" : p->q->hosts->hosts[host].name);
+    mt_table_row(p->table);
+    mt_cell_text(p->table, "%s", n->name);
+    mt_cell_text(p->table, "%s", count_classes(p->arena, classes, n->n));
+    mt_cell_text(p->table, "%s", host < 0 ? "-" : p->q->hosts->hosts[host].name);
     int count = 0;
     for (int d = 0; c && host >= 0 && d < c->ndevices; d++)
         if (c->devices[d].node == p->profile[host]) classes[count++] = c->classes[c->devices[d].class].name;
     if (count) has = count_classes(p->arena, classes, count);
-    mt_table_cell(&p->table, "%s", has);
-    mt_table_cell(&p->table, "%s", lacks);
+    mt_cell_text(p->table, "%s", has);
+    mt_cell_text(p->table, "%s", lacks);
 }
 
 void mt_place_print(struct placing *p, FILE *file) {
-    if (p->table.nlines) mt_table_print(&p->table, 0, file);
+    if (p->table) mt_tables_write(&p->doc, MT_TABLES_TEXT, file);
 }

@@ -2,7 +2,7 @@
 #ifndef MT_LAUNCHER_LAUNCH_INTERNAL_H
 #define MT_LAUNCHER_LAUNCH_INTERNAL_H
 
-#include "kernels/base/text/table.h"
+#include "kernels/base/table/table.h"
 #include "launcher/launch/place.h"
 
 struct plan_node {
@@ -18,7 +18,8 @@ struct placing {
     int nnodes, *node_of; /* [nranks] */
     struct plan_node *nodes;
     int *profile; /* [nhosts]: the profile's node, or -1 */
-    struct mt_table table;
+    struct mt_tables doc;   /* what does not match */
+    struct mt_table *table; /* its only one; null: nothing was told yet */
 };
 
 /* fit.c: why a host is not fit for a node, in the arena; null if it is. */

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "kernels/base/log.h"
+#include "kernels/base/table/table.h"
 #include "launcher/checkpoint/checkpoint.h"
 #include "launcher/launch/again.h"
 #include "launcher/launch/attempt.h"
@@ -234,6 +235,37 @@ static enum mt_status run(struct job *j, int *code) {
     return st;
 }
 
+/* Who goes where, after a dry run. */
+static void print_places(struct job *j) {
+    struct mt_tables doc = MT_TABLES_INIT;
+    mt_tables_say(&doc, "written: %s/mpirun.sh, for %d rank%s on %d host%s", j->folder, j->plan->nranks,
+                  j->plan->nranks == 1 ? "" : "s", hosts_used(j), hosts_used(j) == 1 ? "" : "s");
+    struct mt_table *t = mt_tables_add(&doc, "places", "", "");
+    mt_table_column(t, "rank", "rank", MT_UNIT_COUNT);
+    mt_table_column(t, "host", "host", MT_UNIT_TEXT);
+    mt_table_column(t, "class", "class", MT_UNIT_TEXT);
+    mt_table_column(t, "cores", "cores", MT_UNIT_TEXT);
+    mt_table_column(t, "gpu", "GPU", MT_UNIT_COUNT);
+    mt_table_column(t, "device", "of the profile", MT_UNIT_COUNT);
+    for (int r = 0; r < j->plan->nranks; r++) {
+        mt_table_row(t);
+        mt_cell_int(t, r);
+        mt_cell_text(t, "%s", j->hosts.hosts[j->places.host[r]].name);
+        mt_cell_text(t, "%s", j->plan->ranks[r].class);
+        mt_cell_text(t, "%s", j->places.cores[r][0] ? j->places.cores[r] : "not bound");
+        for (int i = 0; i < 2; i++) {
+            int number = i ? j->places.device[r] : j->places.gpu[r];
+            if (number < 0)
+                mt_cell_none(t);
+            else
+                mt_cell_int(t, number);
+        }
+    }
+    mt_table_fold(t, 1, "ranks");
+    mt_tables_write(&doc, j->o->json ? MT_TABLES_JSON : MT_TABLES_TEXT, stdout);
+    mt_tables_release(&doc);
+}
+
 static void close_job(struct job *j) {
     mt_plan_free(j->plan);
     mt_cluster_free(j->cluster);
@@ -249,8 +281,7 @@ enum mt_status mt_job_launch(const struct mt_job_options *options, int *code, st
         st = write_files(&j, options->slurm && has_checkpoint(options->out)); /* a job that was queued again */
     }
     if (!st && options->dry_run)
-        printf("written: %s/mpirun.sh, for %d rank%s on %d host%s\n", j.folder, j.plan->nranks,
-               j.plan->nranks == 1 ? "" : "s", hosts_used(&j), hosts_used(&j) == 1 ? "" : "s");
+        print_places(&j);
     else if (!st)
         st = run(&j, code);
     close_job(&j);

@@ -12,7 +12,8 @@ struct mt_job_options {
     struct mt_mpirun_options start;
     const char *plan, *hosts, *folder; /* the plan's path; the hostfile (null in a Slurm job); what is written */
     const char *cluster, *described;   /* texts, or null */
-    bool dry_run;                      /* only write files */
+    bool dry_run;                      /* only write files, and print who goes where */
+    bool json;                         /* that, as JSON */
     bool requeue;                      /* of a Slurm job that was stopped before its end */
     int restarts;
     double answer_s, end_s;

@@ -148,7 +148,7 @@ static void take_devices(struct placing *p, struct mt_places *places) {
 
 enum mt_status mt_place(const struct mt_place_request *q, struct mt_arena *arena, struct mt_places *places, FILE *why,
                         struct mt_err *err) {
-    struct placing p = {.q = q, .arena = arena, .table = MT_TABLE_INIT};
+    struct placing p = {.q = q, .arena = arena, .doc = MT_TABLES_INIT};
     int n = q->plan->nranks, named = 0;
     enum mt_status st;
     *places = (struct mt_places){.host = mt_new(arena, int, n),
@@ -170,6 +170,7 @@ enum mt_status mt_place(const struct mt_place_request *q, struct mt_arena *arena
     }
     if (!st && q->cluster) take_devices(&p, places);
     if (st) mt_place_print(&p, why);
+    mt_tables_release(&p.doc);
     return st;
 }
 

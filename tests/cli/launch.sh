@@ -123,6 +123,9 @@ $MOTLEY launch renamed.json --hosts swapped --cluster "cpu-2t:1 + cpu:1x2 net=10
   fail "$(cat said.txt)"
 grep -q "^motley: launch: of the plan's nodes, x is node1, y is node0$" said.txt || fail "$(cat said.txt)"
 [ "$(cat new/hostfile)" = "node0 slots=1"$'\n'"node1 slots=2" ] || fail "$(cat new/hostfile)"
+shows ' 2 node0 cpu-2t not bound - 0' said.txt
+$MOTLEY launch renamed.json --hosts swapped --cluster "cpu-2t:1 + cpu:1x2 net=10G" --dry-run --json -o new -- --data text.txt >said.txt 2>err.txt
+grep -q '{"rank": 2, "host": "node0", "class": "cpu-2t", "cores": "not bound", "gpu": null, "device": 0}' said.txt || fail "$(cat said.txt)"
 $MOTLEY show new/plan.json >said.txt || fail "$(cat said.txt)"
 refused 2 "1 of the plan's 2 nodes matches no host" $MOTLEY launch renamed.json --hosts swapped --cluster "cpu-2t:1 + cpu:1 net=10G" \
   --dry-run -- --data text.txt
