@@ -19,6 +19,9 @@ struct mt_trace_event {
 /* Collective: rank 0's mt_now_s minus this rank's. */
 double mt_trace_clock(MPI_Comm comm);
 
+/* Processes of a trace from this number on are ranks of the predicted step. */
+#define MT_TRACE_PREDICTED 1000000
+
 /* Collective: rank 0 writes all ranks' events to `path`. Times start at the earliest event. */
 enum mt_status mt_trace_write(MPI_Comm comm, const char *path, const char *const *streams, int nstreams,
                               const struct mt_trace_event *events, int64_t count, double clock_s, struct mt_err *err);
