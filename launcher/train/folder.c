@@ -80,6 +80,7 @@ enum mt_status mt_trainer_prepare_folder(struct trainer *t, struct mt_err *err) 
     if (o->eval_only) return MT_OK;
     /* Write an empty trace now, so that a file that cannot be written is refused before the run. */
     if (o->trace && mt_file_replace(o->trace, "[\n]\n", 4, err)) return mt_err_context(err, "--trace");
+    if (o->cluster && mt_trainer_predict(t, err)) return mt_err_context(err, "--cluster");
     if (o->no_out) return MT_OK;
     enum mt_status st = named ? open_named(t, named, err) : make_first_free(t, err);
     if (st || (st = lock_folder(t, err)) || (st = take_over(t, err))) return st;

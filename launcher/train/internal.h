@@ -24,6 +24,7 @@
 #include "launcher/session/requests.h"
 #include "launcher/watch/signals.h"
 #include "launcher/run/trace.h"
+#include "planner/predict/timeline.h"
 #include "launcher/train/train.h"
 
 struct trainer {
@@ -72,6 +73,7 @@ struct trainer {
     bool plan_kept;        /* in the run's folder */
     int64_t first_step;    /* `step` at the start */
     struct mt_progress progress;
+    struct mt_timeline predicted; /* at rank 0, with --trace and --cluster */
     struct mt_trace_event *events;
     int nevents, events_capacity;
     struct mt_arena events_arena;
@@ -100,6 +102,8 @@ enum mt_status mt_trainer_hash(struct trainer *t, struct mt_err *err);
 
 /* folder.c, at rank 0: create and lock the run's folder; refuse another run's; and at the end. Publish: let the
  * folder's index name the checkpoint of t->step. */
+/* Rank 0, with --cluster: fill in `predicted`. */
+enum mt_status mt_trainer_predict(struct trainer *t, struct mt_err *err);
 enum mt_status mt_trainer_prepare_folder(struct trainer *t, struct mt_err *err);
 void mt_trainer_leave_folder(struct trainer *t);
 enum mt_status mt_trainer_publish(struct trainer *t, struct mt_err *err);

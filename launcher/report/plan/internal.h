@@ -29,9 +29,6 @@ double mt_report_stored(const struct mt_report_kinds *kinds, int gvalue, int ran
 
 void mt_report_holders(struct mt_page *page, const struct mt_report_kinds *kinds);
 void mt_report_memory(struct mt_page *page, const struct mt_report_kinds *kinds);
-/* The step of a plan's program on the cluster that it was made for. Release the timeline. */
-enum mt_status mt_report_simulate(const struct mt_plan *plan, const struct mt_program *program,
-                                  const struct mt_cluster *cluster, struct mt_timeline *timeline, struct mt_err *err);
 /* The timeline of a step and its memory. */
 void mt_report_timeline(struct mt_page *page, const struct mt_report_kinds *kinds, const struct mt_timeline *timeline);
 void mt_report_live(struct mt_page *page, const struct mt_report_kinds *kinds, const struct mt_timeline *timeline,

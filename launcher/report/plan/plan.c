@@ -3,6 +3,7 @@
 
 #include "kernels/base/text/ranks.h"
 #include "launcher/report/plan/internal.h"
+#include "planner/make/planning.h"
 
 static void say_job(struct mt_page *page, const struct mt_plan *p) {
     const struct mt_job *j = &p->job;
@@ -65,7 +66,7 @@ static enum mt_status report(struct mt_reporting *reporting, const struct mt_pla
     mt_report_kinds_find(plan, planned, &page->arena, &kinds);
     mt_report_holders(page, &kinds);
     mt_report_memory(page, &kinds);
-    if (cluster && !(st = mt_report_simulate(plan, &planned->program, cluster, &timeline, err))) {
+    if (cluster && !(st = mt_planning_timeline(plan, &planned->program, cluster, &timeline, err))) {
         mt_report_timeline(page, &kinds, &timeline);
         mt_timeline_release(&timeline);
     }

@@ -4,6 +4,7 @@
 
 #include "launcher/report/plan/internal.h"
 #include "launcher/report/run/internal.h"
+#include "planner/make/planning.h"
 
 static void draw(const void *data, struct mt_svg *svg) {
     mt_lanes_draw(data, svg);
@@ -28,7 +29,7 @@ static enum mt_status simulate(struct beside *b, struct mt_err *err) {
     if (st || !cluster) return st;
     struct mt_planned planned;
     if ((st = mt_planned_open(b->plan, &planned, err))) return mt_err_context(err, "%s", path);
-    st = mt_report_simulate(b->plan, &planned.program, cluster, &b->timeline, err);
+    st = mt_planning_timeline(b->plan, &planned.program, cluster, &b->timeline, err);
     b->simulated = !st;
     mt_planned_release(&planned);
     return st;

@@ -1,11 +1,12 @@
 /* A plan's program on its cluster, recorded. */
 #include <stdlib.h>
 
-#include "launcher/report/plan/internal.h"
 #include "planner/make/planning.h"
+#include "planner/predict/timeline.h"
 
-enum mt_status mt_report_simulate(const struct mt_plan *plan, const struct mt_program *program,
-                                  const struct mt_cluster *cluster, struct mt_timeline *timeline, struct mt_err *err) {
+enum mt_status mt_planning_timeline(const struct mt_plan *plan, const struct mt_program *program,
+                                    const struct mt_cluster *cluster, struct mt_timeline *timeline,
+                                    struct mt_err *err) {
     struct mt_planning planning;
     struct mt_prediction prediction;
     enum mt_status st = mt_planning_open(cluster, plan->model, &plan->job, &planning, err);
