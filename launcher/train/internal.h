@@ -102,8 +102,6 @@ enum mt_status mt_trainer_hash(struct trainer *t, struct mt_err *err);
 
 /* folder.c, at rank 0: create and lock the run's folder; refuse another run's; and at the end. Publish: let the
  * folder's index name the checkpoint of t->step. */
-/* Rank 0, with --cluster: fill in `predicted`. */
-enum mt_status mt_trainer_predict(struct trainer *t, struct mt_err *err);
 enum mt_status mt_trainer_prepare_folder(struct trainer *t, struct mt_err *err);
 void mt_trainer_leave_folder(struct trainer *t);
 enum mt_status mt_trainer_publish(struct trainer *t, struct mt_err *err);
