@@ -20,6 +20,11 @@ static const struct mt_model_class *const classes[] = {
 #undef MT_MODEL
 enum { NCLASSES = sizeof classes / sizeof *classes };
 
+const struct mt_model_class *const *mt_model_classes(int *count) {
+    *count = NCLASSES;
+    return classes;
+}
+
 static struct mt_model_option *find_option(struct mt_model *model, const char *name, size_t length) {
     for (int i = 0; i < model->noptions; i++)
         if (strlen(model->options[i].name) == length && !memcmp(model->options[i].name, name, length))
