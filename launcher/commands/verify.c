@@ -219,10 +219,10 @@ int mt_command_verify(int argc, char **argv) {
     if (!st) st = validate(&f);
     if (!st) st = verify(&f, &err);
     struct mt_err ignored = MT_ERR_INIT;
-    if (st) /* what is known, and why it ends there; when numbers differ, they are told */
-        mt_output_end(&f.output, &f.doc, &ignored);
-    else
+    if (!st)
         st = mt_output_end(&f.output, &f.doc, &err);
+    else if (f.doc.count) /* what is proven so far, and numbers that differ */
+        mt_output_end(&f.output, &f.doc, &ignored);
     mt_tables_release(&f.doc);
     return st ? mt_command_fail(&err) : 0;
 }

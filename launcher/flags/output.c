@@ -29,8 +29,9 @@ static enum mt_status write_file(const char *path, const struct mt_tables *doc, 
 }
 
 enum mt_status mt_output_end(const struct mt_output *output, struct mt_tables *doc, struct mt_err *err) {
+    enum mt_status st = output->path ? write_file(output->path, doc, err) : MT_OK;
+    if (st) return st;
     mt_output_tell(output, doc);
     if (output->json) mt_tables_write(doc, MT_TABLES_JSON, stdout);
-    if (fflush(stdout)) return mt_fail_errno(err, "standard output");
-    return output->path ? write_file(output->path, doc, err) : MT_OK;
+    return fflush(stdout) ? mt_fail_errno(err, "standard output") : MT_OK;
 }

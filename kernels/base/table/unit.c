@@ -81,7 +81,7 @@ static char *scaled(enum mt_unit unit, struct mt_prefix prefix, int decimals, do
     }
     const char *suffix = units[unit].scale == TIME ? "" : units[unit].suffix;
     bool apart = *prefix.name || *suffix;
-    if (value == 0 && !whole) return strcpy(out, "0");
+    if (value == 0) return strcpy(out, units[unit].scale == BINARY ? "0 B" : "0");
     if (size < smallest && decimals > 4) {
         snprintf(out, MT_UNIT_TEXT_BYTES, "%s0.001 %s%s", number < 0 ? ">-" : "<", prefix.name, suffix);
         return out;

@@ -151,6 +151,7 @@ enum mt_status mt_facts_of_cluster(const char *path, struct mt_facts *facts, str
     struct mt_cluster *c;
     enum mt_status st = mt_cluster_read(path, &c, err);
     if (st) return st;
+    facts->one_screen = true;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) lists[i](c, facts);
     mt_cluster_free(c);
     return MT_OK;

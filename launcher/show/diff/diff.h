@@ -23,6 +23,7 @@ struct mt_facts {
     struct mt_arena arena;
     int count, capacity;
     struct mt_fact *items;
+    bool one_screen; /* as of clusters: many differences are told in few lines, even if they are different */
 };
 
 /* Add a text; or a number with its relative error. Two numbers are equal if their error bands overlap. */
@@ -35,7 +36,8 @@ const char *mt_fact_name(struct mt_facts *facts, const char *format, ...) __attr
 enum mt_status mt_diff(const char *a, const char *b, struct mt_tables *out, int *count, struct mt_err *err);
 
 /* differences.c: two lists of facts of one kind. Returns how many differ. For machines each is a row of "differences";
- * people see at most MT_DIFF_LINES lines, in which ranks, nodes, pairs and points of curves are folded. */
+ * people see equal ones of many ranks as one line and, on one screen, at most MT_DIFF_LINES lines, in which nodes,
+ * pairs and points of curves are folded. */
 #define MT_DIFF_LINES 36
 int mt_differences(const struct mt_facts *a, const struct mt_facts *b, struct mt_tables *out);
 

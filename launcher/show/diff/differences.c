@@ -306,7 +306,7 @@ int mt_differences(const struct mt_facts *a, const struct mt_facts *b, struct mt
     if (count) add_all(&d, out);
     for (; count && level < NLEVELS; level++) {
         memcpy(d.items, all, (size_t)count * sizeof *all);
-        if (fold(&d, level) <= MT_DIFF_LINES || level == NLEVELS - 1) break;
+        if (fold(&d, level) <= MT_DIFF_LINES || level == NLEVELS - 1 || !a->one_screen) break;
     }
     if (count) add_lines(&d, level, out);
     mt_arena_release(&d.arena);

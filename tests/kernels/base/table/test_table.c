@@ -130,7 +130,8 @@ static void test_units(void) {
     check_unit(MT_UNIT_SECONDS, 30 * 86400., 30 * 86400., 30 * 86400., "30.0 d");
     check_unit(MT_UNIT_SECONDS, 1, 999.6e-3, 999.6e-3, "1.00 s");
     check_unit(MT_UNIT_BYTES, 512, 512, 512, "512 B");
-    check_unit(MT_UNIT_BYTES, 1e5, 1023.9 * 1024, 1023.9 * 1024, "1.00 MiB");
+    check_unit(MT_UNIT_BYTES, 1023.9 * 1024, 1023.9 * 1024, 1023.9 * 1024, "1.00 MiB");
+    check_unit(MT_UNIT_BYTES, 1e5, 5e6, 0, "0 B");
     check_unit(MT_UNIT_QUANTITY, 264e3, 264e3, 264e3, "264 k");
     check_unit(MT_UNIT_QUANTITY, 950, 950, 950, "950");
     check_unit(MT_UNIT_QUANTITY, 0.5, 0.5, 0.5, "0.500");
