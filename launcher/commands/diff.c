@@ -7,8 +7,6 @@
 #include "launcher/flags/flags.h"
 #include "launcher/flags/output.h"
 
-enum { EXIT_DIFFERENT = 1 };
-
 enum { KEY_JSON = 0x2000 };
 
 struct diff_flags {
@@ -51,5 +49,5 @@ int mt_command_diff(int argc, char **argv) {
     if (!st) st = mt_output_end(&f.output, &doc, &err);
     mt_tables_release(&doc);
     if (st) return mt_command_fail(&err);
-    return count ? EXIT_DIFFERENT : 0;
+    return count ? MT_EXIT_DIFFERENT : MT_EXIT_OK;
 }
