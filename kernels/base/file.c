@@ -230,6 +230,11 @@ const char *mt_file_in(const char *path, const char *name, struct mt_arena *aren
     return stat(file, &about) ? path : file;
 }
 
+bool mt_file_same(const char *a, const char *b) {
+    struct stat left, right;
+    return !stat(a, &left) && !stat(b, &right) && left.st_dev == right.st_dev && left.st_ino == right.st_ino;
+}
+
 const char *mt_folder_of(const char *path, struct mt_arena *arena) {
     const char *slash = strrchr(path, '/');
     if (mt_is_folder(path)) return path;
