@@ -72,12 +72,16 @@ static enum mt_status take_over(struct trainer *t, struct mt_err *err) {
 enum mt_status mt_trainer_prepare_folder(struct trainer *t, struct mt_err *err) {
     const struct mt_train_options *o = t->options;
     const char *named = o->out ? o->out : o->resume && mt_is_folder(o->resume) ? o->resume : NULL;
-    if (o->eval_only) return MT_OK;
+    const char *given = o->data->reading.tokenizer;
+    enum mt_status st = o->resume ? mt_publish_check_tokenizer(mt_folder_of(o->resume, &t->arena), given, err) : MT_OK;
+    if (st || o->eval_only) return st;
     /* Write an empty trace now, so that a file that cannot be written is refused before the run. */
     if (o->trace && mt_file_replace(o->trace, "[\n]\n", 4, err)) return mt_err_context(err, "--trace");
     if (o->no_out) return MT_OK;
-    enum mt_status st = named ? open_named(t, named, err) : make_first_free(t, err);
-    if (st || (st = lock_folder(t, err)) || (st = take_over(t, err))) return st;
+    st = named ? open_named(t, named, err) : make_first_free(t, err);
+    if (st || (st = lock_folder(t, err)) || (st = mt_publish_check_tokenizer(t->folder, given, err)) ||
+        (st = take_over(t, err)))
+        return st;
     t->keeps = true;
     return MT_OK;
 }
