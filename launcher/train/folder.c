@@ -9,6 +9,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "launcher/checkpoint/publish.h"
+#include "launcher/checkpoint/weights.h"
 #include "launcher/train/internal.h"
 
 /* Two runs that write to one folder would replace each other's checkpoints. The lock ends with the process; on a file
@@ -55,11 +56,28 @@ static enum mt_status open_named(struct trainer *t, const char *folder, struct m
     return MT_OK;
 }
 
+static bool has_file(struct trainer *t, const char *name) {
+    struct stat about;
+    return !stat(mt_arena_printf(&t->arena, "%s/%s", t->folder, name), &about) && S_ISREG(about.st_mode);
+}
+
+/* Weights of its own would hide the checkpoints, or lose their index to them. */
+static enum mt_status refuse_model(struct trainer *t, struct mt_err *err) {
+    const char *there = has_file(t, MT_WEIGHTS_NAME)    ? MT_WEIGHTS_NAME
+                        : has_file(t, MT_WEIGHTS_INDEX) ? MT_WEIGHTS_INDEX
+                                                        : NULL;
+    if (!there) return MT_OK;
+    mt_fail(err, MT_EINPUT, "--out %s: holds the weights of another model (%s)", t->folder, there);
+    return mt_err_hint(
+        err, "name a folder of its own for the run: checkpoints beside those weights would be taken for them");
+}
+
 /* A folder with checkpoints is gone on with, or refused. */
 static enum mt_status take_over(struct trainer *t, struct mt_err *err) {
     int there;
     enum mt_status st = mt_checkpoint_count(t->folder, &there, err);
-    if (st || !there) return st;
+    if (st) return st;
+    if (!there) return refuse_model(t, err);
     if (t->options->resume && mt_file_same(t->folder, t->options->resume)) {
         t->saved_step = t->step;
         if ((st = mt_checkpoint_set_aside(t->folder, t->step, err))) return st;
