@@ -1,6 +1,7 @@
 /* Parse a description, and make the cluster. */
 #include "profiler/describe/describe.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,6 +59,11 @@ static enum mt_status take_counts(struct describing *d, const char *at, const ch
     return MT_OK;
 }
 
+/* Names of hardware and of links may be in capitals. */
+static void to_lower(char *word) {
+    for (; *word; word++) *word = (char)tolower((unsigned char)*word);
+}
+
 static enum mt_status take_name(struct describing *d, const char *at, char *word) {
     mt_arena_grow(&d->cluster->arena, &d->terms, d->nterms, &d->capacity, sizeof *d->terms);
     struct term *term = &d->terms[d->nterms++];
@@ -67,11 +73,11 @@ static enum mt_status take_name(struct describing *d, const char *at, char *word
     if (d->measured) term->measured_class = mt_cluster_class_named(d->measured, word);
     if (term->measured_class < 0 && !mt_hardware_find(word, &term->row)) {
         char names[400];
-        mt_hardware_names(names, sizeof names);
+        mt_hardware_like(word, names, sizeof names);
         refuse(d, at, "\"%.60s\" is not known here", word);
-        return mt_err_hint(d->err, "known: %s%s", names,
-                           d->measured ? "; and the classes of the measured cluster" : "");
+        return mt_err_hint(d->err, "%s%s", names, d->measured ? "; and the classes of the measured cluster" : "");
     }
+    if (term->measured_class < 0) to_lower(word);
     struct mt_cluster *c = d->cluster;
     term->class = mt_cluster_class_named(c, word);
     if (term->class < 0) {
@@ -91,6 +97,7 @@ static enum mt_status take_link(struct describing *d, const char *at, char *word
     struct term *term = &d->terms[d->nterms - 1];
     char *value = strchr(word, '=');
     *value++ = 0;
+    to_lower(word);
     const struct mt_hardware_link *row = mt_hardware_link_find(word);
     double rate;
     int of_node = 0; /* 0, 1: egress, ingress; 2: a link */
@@ -102,9 +109,11 @@ static enum mt_status take_link(struct describing *d, const char *at, char *word
         return mt_err_hint(d->err, "known: %s; egress and ingress, of a node", names);
     }
     bool bits = of_node < 2 || row->bits;
-    if (!mt_units_parse_count(value, &rate))
-        return refuse(d, at + (value - word), "\"%.60s\" must be a rate in %s a second, as %s", value,
-                      bits ? "bits" : "bytes", bits ? "25G" : "300G");
+    if (!mt_units_parse_rate(value, bits, &rate)) {
+        refuse(d, at + (value - word), "\"%.60s\" must be a rate in %s a second, as %s", value, bits ? "bits" : "bytes",
+               bits ? "25G" : "300G");
+        return mt_err_hint(d->err, "%s", mt_units_rate_hint(value, bits));
+    }
     if (of_node < 2) {
         if (term->node_rate[of_node] > 0) return refuse(d, at, "the term has two of %s", word);
         term->node_rate[of_node] = rate;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
@@ -55,7 +56,7 @@ static int threads_of(const char *suffix) {
 bool mt_hardware_find(const char *name, struct mt_hardware *row) {
     for (int i = 0; i < NROWS; i++) {
         size_t length = strlen(rows[i].name);
-        if (strncmp(name, rows[i].name, length)) continue;
+        if (strncasecmp(name, rows[i].name, length)) continue;
         *row = rows[i];
         if (!name[length]) return true;
         int threads = strcmp(row->kind, "cpu") ? 0 : threads_of(name + length);
@@ -92,6 +93,23 @@ static void list_name(char *out, size_t size, const char *name) {
 void mt_hardware_names(char *out, size_t size) {
     out[0] = 0;
     for (int i = 0; i < NROWS; i++) list_name(out, size, rows[i].name);
+}
+
+void mt_hardware_like(const char *name, char *out, size_t size) {
+    size_t length = strcspn(name, "-_ "), used;
+    out[0] = 0;
+    for (int i = 0; i < NROWS && length > 1; i++)
+        if (!strncasecmp(rows[i].name, name, length)) {
+            used = strlen(out);
+            snprintf(out + used, size - used, "%s%s", used ? " or " : "", rows[i].name);
+        }
+    used = strlen(out);
+    if (used) {
+        snprintf(out + used, size - used, "?");
+    } else if (size > 7) {
+        strcpy(out, "known: ");
+        mt_hardware_names(out + 7, size - 7);
+    }
 }
 
 void mt_hardware_link_names(char *out, size_t size) {
@@ -164,7 +182,7 @@ void mt_hardware_help(FILE *file) {
     struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     char text[MT_UNITS_TEXT];
     mt_plain_table_header(&table, "name", "model", ">f64", ">f32", ">bf16", ">f16", ">memory", ">streaming", ">reached",
-                    "link", ">one way", "", NULL);
+                          "link", ">one way", "", NULL);
     for (int i = 0; i < NROWS; i++) {
         const struct mt_hardware *row = &rows[i];
         mt_plain_table_row(&table);

@@ -20,12 +20,15 @@ struct mt_hardware_link {
     double rate, reached, latency_us, shared, compute_slowdown, comm_slowdown;
 };
 
-/* "h100", "cpu", "cpu-8t". */
+/* "h100" or "H100", "cpu", "cpu-8t". */
 bool mt_hardware_find(const char *name, struct mt_hardware *row);
 /* The row's name for a model such as "NVIDIA H200"; or null. */
 const char *mt_hardware_of_model(const char *model);
 /* The row of that name, which may have a number after it ("nvlink2"); or null. */
 const struct mt_hardware_link *mt_hardware_link_find(const char *name);
+/* For the hint about a name that there is none of: those that begin like it ("a100": "a100-40 or a100-80?"), else all.
+ */
+void mt_hardware_like(const char *name, char *out, size_t size);
 /* "p100, v100-16, ..." and "net, nvlink, ...", for hints. */
 void mt_hardware_names(char *out, size_t size);
 void mt_hardware_link_names(char *out, size_t size);
