@@ -177,7 +177,7 @@ bool mt_units_parse_seconds(const char *text, double *seconds) {
     static const struct {
         const char *name;
         double unit;
-    } units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}};
+    } units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}};
     const char *rest;
     if (!leading_number(text, seconds, &rest)) return false;
     for (size_t u = 0; u < sizeof units / sizeof units[0]; u++) {

@@ -44,7 +44,7 @@ const char *mt_units_rate_hint(const char *text, bool bits);
 /* Money: "250000", "250k", "1.5M"; "-1" as well, for those who refuse it by name. */
 bool mt_units_parse_money(const char *text, double *money);
 
-/* "5us", "1.5ms", "2s", "3min", "1h": not negative. */
+/* "5us", "1.5ms", "2s", "3min", "1h", "30d": not negative. */
 bool mt_units_parse_seconds(const char *text, double *seconds);
 
 #endif
