@@ -8,8 +8,9 @@
  * A configuration is judged by plans (mt_buy_judge): of the programs that divide samples and state alone, and where
  * none fits, of those that gather weights for each layer as well. Which configurations are judged (search.c):
  *
- * - The first `exact` ones in the order of money are judged all, but for those that a lower bound on every program
- *   (planner/divide/bound.h) shows to be worse than one that costs no more: at most MT_BUY_SLACK better.
+ * - The first `exact` ones in the order of money are judged all, but for those that can be at most MT_BUY_SLACK better
+ *   than one that costs no more: by a lower bound on every program (planner/divide/bound.h), or because nodes together
+ *   are no faster than the sum of what they are in parts that were judged.
  * - Then sums of money grow by a fixed ratio. At each, an integer programme of GLPK (relax.c) proposes what to buy: the
  *   jobs' rates are at most the sum of the nodes' (priced throughput), and at most what cuts of judged configurations
  *   leave: those that have all their kinds of nodes, and more, scale no better. Proposals are judged, and moves of a

@@ -110,14 +110,54 @@ void mt_buy_bounds_close(struct searching *s) {
     mt_cluster_free(s->cluster);
 }
 
+/* Whether its programs divide samples alone: what needs others lacks memory, and may scale better with more nodes. */
+static bool has_room(const struct searching *s, const struct mt_buy_config *c) {
+    bool room = !c->refused;
+    for (int j = 0; j < s->buy->njobs && room; j++) room = !strcmp(c->jobs[j].program, "samples");
+    return room;
+}
+
+/* A node of item i alone, in jobs a second: as judged, else by the bound. */
+static double single_rate(const struct searching *s, int i, int j) {
+    for (int k = 0; k < s->njudged && !s->buy->owned; k++)
+        if (s->judged_as[k].nodes == 1 && s->judged[k]->counts[i] == 1 && has_room(s, s->judged[k]))
+            return 1 / s->judged[k]->jobs[j].time_s;
+    return s->rate[i * s->buy->njobs + j];
+}
+
+/* Seconds that it takes at least if rates do not add up to more than their sum: that of a judged part of it, and of
+ * each further node alone. */
+static double promise_of(const struct searching *s, const struct candidate *c) {
+    double sum = 0;
+    for (int j = 0; j < s->buy->njobs; j++) {
+        double rate = mt_buy_rate(s, c->counts, j), single[MT_PURCHASE_MOST_ITEMS];
+        for (int i = 0; i < s->buy->nitems; i++) single[i] = single_rate(s, i, j);
+        for (int k = 0; k < s->njudged; k++) {
+            const struct mt_buy_config *part = s->judged[k];
+            if (!has_room(s, part)) continue;
+            double with = 1 / part->jobs[j].time_s;
+            bool is_part = true;
+            for (int i = 0; i < s->buy->nitems && is_part; i++) {
+                is_part = part->counts[i] <= c->counts[i];
+                with += (double)(c->counts[i] - part->counts[i]) * single[i];
+            }
+            if (is_part) rate = fmin(rate, with);
+        }
+        sum += 1 / rate;
+    }
+    return sum;
+}
+
 bool mt_buy_is_beaten(const struct searching *s, const struct candidate *c) {
-    double least_cost = c->price + c->per_hour * c->bound_s / 3600;
+    static const double margin = 0.97; /* what adds up to more than the sum after all */
+    double least_s = fmax(c->bound_s, margin * promise_of(s, c));
+    double least_cost = c->price + c->per_hour * least_s / 3600;
     for (int i = 0; i < s->njudged; i++) {
         const struct mt_buy_config *j = s->judged[i];
         const struct candidate *as = &s->judged_as[i];
         if (j->refused || as->price > c->price || as->per_hour > c->per_hour) continue;
         double cost = as->price + as->per_hour * j->time_s / 3600;
-        if (cost <= least_cost && (1 - MT_BUY_SLACK) * j->time_s <= c->bound_s) return true;
+        if (cost <= least_cost && (1 - MT_BUY_SLACK) * j->time_s <= least_s) return true;
     }
     return false;
 }

@@ -52,7 +52,8 @@ void mt_buy_bounds_close(struct searching *s);
 void mt_buy_price(const struct searching *s, int64_t *counts, struct candidate *candidate);
 bool mt_buy_within(const struct searching *s, const struct candidate *candidate); /* limits, other than of money */
 enum mt_status mt_buy_bound(struct searching *s, struct candidate *candidate);
-/* Whether something judged that costs no more is as fast as the candidate can be, but for MT_BUY_SLACK. */
+/* Whether something judged that costs no more is as fast as the candidate can be, but for MT_BUY_SLACK: by its bound,
+ * and by the rates of its parts, which add up to no more than their sum. */
 bool mt_buy_is_beaten(const struct searching *s, const struct candidate *candidate);
 bool mt_buy_is_judged(const struct searching *s, const int64_t *counts);
 /* The least time of what is judged with so much money; infinite: there is none. *which: its index, or -1. */

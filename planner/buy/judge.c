@@ -11,6 +11,7 @@
 
 /* Searches end by themselves: what they find does not depend on the clock. */
 static const double no_limit_s = 1e7;
+enum { FEW = 10000 }; /* evaluations: plans are compared, not run */
 
 enum mt_status mt_buy_cluster(const struct mt_buy *buy, const int64_t *counts, struct mt_cluster **cluster,
                               struct mt_err *err) {
@@ -38,6 +39,7 @@ static enum mt_status plan_samples(const struct mt_buy *buy, const struct mt_pur
     *plan = mt_planning_plan(&planning);
     planning.search.by_samples = planning.search.no_bound = true;
     planning.search.limit_s = no_limit_s;
+    planning.search.most_work = FEW;
     planning.search.fixed.use = buy->owned ? MT_USE_AUTO : MT_USE_ALL;
     st = mt_search(&planning.search, *plan, NULL, err);
     if (st) mt_plan_free(*plan), *plan = NULL;
