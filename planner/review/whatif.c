@@ -51,7 +51,13 @@ static enum mt_status add_alternative(struct mt_whatif *w, const char *what, str
 }
 
 static enum mt_status begin(struct mt_whatif *w, struct mt_err *err) {
-    return w->count ? MT_OK : add_alternative(w, "as it is", mt_cluster_copy(w->cluster), err);
+    return w->count ? MT_OK : add_alternative(w, w->name ? w->name : "as it is", mt_cluster_copy(w->cluster), err);
+}
+
+enum mt_status mt_whatif_beside(struct mt_whatif *w, const char *name, const struct mt_cluster *cluster,
+                                struct mt_err *err) {
+    enum mt_status st = begin(w, err);
+    return st ? st : add_alternative(w, name, mt_cluster_copy(cluster), err);
 }
 
 enum mt_status mt_whatif_changes(struct mt_whatif *w, const char *text, struct mt_err *err) {
@@ -163,7 +169,11 @@ enum mt_status mt_whatif_ask(struct mt_whatif *w, const char *model, const struc
     struct mt_plan **plans = mt_new(&answer->arena, struct mt_plan *, w->count);
     bool planned = false;
     for (int i = 0; i < w->count && !st; i++) {
+        const char *kind = mt_cluster_kind(w->alternatives[i].cluster);
+        const struct mt_plan *from = request.last;
+        if (strcmp(kind, mt_cluster_kind(w->cluster))) request.last = NULL; /* programs of other devices */
         st = ask_one(w->alternatives[i].cluster, &request, &answer->rows[i], &answer->arena, &plans[i], err);
+        request.last = from;
         if (!plans[i]) continue;
         planned = true;
         answer->job.seq = plans[i]->job.seq;

@@ -23,6 +23,7 @@ struct mt_whatif_alternative {
 
 struct mt_whatif {
     const struct mt_cluster *cluster;    /* as it is; must outlive this */
+    const char *name;                    /* of its row; null: "as it is" */
     const struct mt_prices *prices;      /* or null */
     double tokens;                       /* 0: not asked for */
     double limit_s;                      /* of each search */
@@ -37,6 +38,9 @@ struct mt_whatif {
  * with several, "add 2xv100, set link.net=400G". */
 enum mt_status mt_whatif_change(struct mt_whatif *whatif, const char *verb, const char *what, struct mt_err *err);
 enum mt_status mt_whatif_changes(struct mt_whatif *whatif, const char *text, struct mt_err *err);
+/* One more: another cluster, side by side. */
+enum mt_status mt_whatif_beside(struct mt_whatif *whatif, const char *name, const struct mt_cluster *cluster,
+                                struct mt_err *err);
 void mt_whatif_release(struct mt_whatif *whatif);
 
 struct mt_whatif_row {
