@@ -8,9 +8,9 @@
 #include "kernels/base/text/units.h"
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
-#include "launcher/show/purchase.h"
+#include "launcher/show/purchase/purchase.h"
 #include "planner/buy/buy.h"
-#include "planner/buy/jobs.h"
+#include "planner/buy/catalogue/jobs.h"
 #include "profiler/describe/describe.h"
 
 enum {

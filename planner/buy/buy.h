@@ -21,7 +21,7 @@
 #ifndef MT_PLANNER_BUY_BUY_H
 #define MT_PLANNER_BUY_BUY_H
 
-#include "planner/buy/catalogue.h"
+#include "planner/buy/catalogue/catalogue.h"
 #include "planner/plan/plan.h"
 #include "planner/review/tie.h"
 

@@ -85,36 +85,28 @@ const struct mt_hardware_link *mt_hardware_link_find(const char *name) {
     return NULL;
 }
 
-static void list_name(char *out, size_t size, const char *name) {
-    size_t used = strlen(out);
-    snprintf(out + used, size - used, "%s%s", used ? ", " : "", name);
+void mt_hardware_names(struct mt_nearest *near) {
+    for (int i = 0; i < NROWS; i++) mt_nearest_add(near, rows[i].name);
 }
 
-void mt_hardware_names(char *out, size_t size) {
-    out[0] = 0;
-    for (int i = 0; i < NROWS; i++) list_name(out, size, rows[i].name);
-}
-
-void mt_hardware_like(const char *name, char *out, size_t size) {
-    size_t length = strcspn(name, "-_ "), used;
-    out[0] = 0;
-    for (int i = 0; i < NROWS && length > 1; i++)
-        if (!strncasecmp(rows[i].name, name, length)) {
-            used = strlen(out);
-            snprintf(out + used, size - used, "%s%s", used ? " or " : "", rows[i].name);
-        }
-    used = strlen(out);
-    if (used) {
-        snprintf(out + used, size - used, "?");
-    } else if (size > 7) {
-        strcpy(out, "known: ");
-        mt_hardware_names(out + 7, size - 7);
+enum mt_status mt_hardware_hint(const char *name, const struct mt_cluster *measured, struct mt_err *err) {
+    char like[200] = "";
+    size_t length = strcspn(name, "-_ ");
+    int n = 0;
+    for (int i = 0; i < NROWS && length > 1; i++) {
+        if (strncasecmp(rows[i].name, name, length)) continue;
+        size_t used = strlen(like);
+        snprintf(like + used, sizeof like - used, "%s%s", n++ ? " or " : "", rows[i].name);
     }
+    if (n > 1) return mt_err_hint(err, "%s?", like);
+    struct mt_nearest near = mt_nearest_to(name);
+    mt_hardware_names(&near);
+    for (int i = 0; measured && i < measured->nclasses; i++) mt_nearest_add(&near, measured->classes[i].name);
+    return mt_nearest_hint(&near, err, "known: %s", near.list);
 }
 
-void mt_hardware_link_names(char *out, size_t size) {
-    out[0] = 0;
-    for (int i = 0; i < NLINKS; i++) list_name(out, size, links[i].name);
+void mt_hardware_link_names(struct mt_nearest *near) {
+    for (int i = 0; i < NLINKS; i++) mt_nearest_add(near, links[i].name);
 }
 
 /* The fraction that a measured class reaches of its row's public rates: the mean of ratios over the precisions that

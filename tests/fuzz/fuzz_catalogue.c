@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "planner/buy/buy.h"
-#include "planner/buy/jobs.h"
+#include "planner/buy/catalogue/jobs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

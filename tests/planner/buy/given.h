@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "planner/buy/buy.h"
-#include "planner/buy/jobs.h"
+#include "planner/buy/catalogue/jobs.h"
 #include "profiler/describe/describe.h"
 #include "tests/check.h"
 
