@@ -8,6 +8,7 @@
 #include "kernels/base/text/units.h"
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
+#include "launcher/flags/output.h"
 #include "launcher/show/purchase/purchase.h"
 #include "planner/buy/buy.h"
 #include "planner/buy/catalogue/jobs.h"
@@ -41,8 +42,8 @@ struct buy_flags {
     struct mt_catalogue catalogue;
     struct mt_buy_jobs jobs;
     struct mt_buy buy;
-    const char *own, *out, *cluster_out, *json;
-    bool json_given;
+    const char *own, *out, *cluster_out;
+    struct mt_output output;
     struct mt_arena arena;
 };
 
@@ -65,7 +66,7 @@ static const struct argp_option flag_table[] = {
     {"rows", KEY_ROWS, "N", 0, "configurations that are shown, beside the frontier's [10]", 4},
     {"output", KEY_OUT, "FILE", 0, "write the purchase, for show, diff and report", 4},
     {"write-cluster", KEY_CLUSTER_OUT, "FILE", 0, "write the best one's cluster, for `motley plan --cluster`", 4},
-    {"json", KEY_JSON, "FILE", OPTION_ARG_OPTIONAL, "the tables as JSON, in place of the text or to a file", 4},
+    MT_OPTION_JSON(KEY_JSON, 4),
     {"threads", KEY_THREADS, "N", 0, "configurations that are planned at the same time [as many as cores]", 4},
     {0}};
 
@@ -141,10 +142,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_ROWS: st = take_int("--rows", text, MT_BUY_MOST_JUDGED, &f->buy.rows, f->err); break;
     case KEY_OUT: st = mt_flag_path("--output", text, &f->out, f->err); break;
     case KEY_CLUSTER_OUT: st = mt_flag_path("--write-cluster", text, &f->cluster_out, f->err); break;
-    case KEY_JSON:
-        f->json_given = true;
-        if (text) st = mt_flag_path("--json", text, &f->json, f->err);
-        break;
+    case KEY_JSON: st = mt_output_flag(text, state, NULL, &f->output, f->err); break;
     case KEY_THREADS: st = take_int("--threads", text, MOST_THREADS, &f->buy.threads, f->err); break;
     case ARGP_KEY_ARG: st = mt_flag_no_operand(text, f->err); break;
     default: return ARGP_ERR_UNKNOWN;
@@ -186,7 +184,7 @@ static enum mt_status resolve(struct buy_flags *f) {
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         f->buy.threads = cores < 1 ? 1 : cores > MOST_THREADS ? MOST_THREADS : (int)cores;
     }
-    const char *files[] = {f->out, f->cluster_out, f->json};
+    const char *files[] = {f->out, f->cluster_out, f->output.path};
     for (int i = 0; i < 3 && !st; i++)
         if (files[i]) st = mt_file_writable(files[i], f->err);
     return st;
@@ -214,14 +212,7 @@ static enum mt_status write_cluster(const struct buy_flags *f, const struct mt_p
 static enum mt_status print(const struct buy_flags *f, const struct mt_purchase *p, struct mt_err *err) {
     struct mt_tables out = MT_TABLES_INIT;
     mt_purchase_tables(p, &out);
-    bool text = !f->json_given || f->json;
-    mt_tables_write(&out, text ? MT_TABLES_TEXT : MT_TABLES_JSON, stdout);
-    enum mt_status st = fflush(stdout) ? mt_fail_errno(err, "standard output") : MT_OK;
-    if (!st && f->json) {
-        FILE *file = fopen(f->json, "w");
-        if (file) mt_tables_write(&out, MT_TABLES_JSON, file);
-        if (!file || fclose(file)) st = mt_fail_errno(err, "%s", f->json);
-    }
+    enum mt_status st = mt_output_end(&f->output, &out, err);
     mt_tables_release(&out);
     return st;
 }

@@ -282,9 +282,18 @@ out:
     return st;
 }
 
+/* A slash that is no rate's, as 50GB/s has one. */
+static bool has_folder(const char *text) {
+    for (const char *at = text; (at = strchr(at, '/')); at++) {
+        bool rate = at > text && strchr("bBt", at[-1]) && at[1] == 's' && (!at[2] || at[2] == ' ');
+        if (!rate) return true;
+    }
+    return false;
+}
+
 enum mt_status mt_cluster_open(const char *file_or_text, struct mt_cluster **cluster, struct mt_err *err) {
     size_t length = strlen(file_or_text);
-    bool named = strchr(file_or_text, '/') || (length > 5 && !strcmp(file_or_text + length - 5, ".json"));
+    bool named = has_folder(file_or_text) || (length > 5 && !strcmp(file_or_text + length - 5, ".json"));
     if (named || !access(file_or_text, F_OK)) return mt_cluster_read(file_or_text, cluster, err);
     enum mt_status st = mt_cluster_describe(file_or_text, NULL, cluster, err);
     return st ? mt_err_context(err, "there is no such file, and as a description of a cluster") : MT_OK;

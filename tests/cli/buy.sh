@@ -36,7 +36,7 @@ awk -v a="$(first purchase.json)" -v b="$(first more.json)" 'BEGIN {exit !(b <= 
 code=0
 $MOTLEY diff purchase.json more.json >diff.txt || code=$?
 [ $code -eq 1 ] || fail "diff ended with $code"
-grep -q '^ *budget *70.0 k *130 k' diff.txt || fail "$(cat diff.txt)"
+grep -q '^ *budget *70000.00 *130000.00' diff.txt || fail "$(cat diff.txt)"
 sed 's/"budget": 70000/"budget": 80000/' purchase.json >changed.json
 refused 2 'hash: does not fit' $MOTLEY show changed.json
 

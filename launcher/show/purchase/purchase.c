@@ -249,15 +249,12 @@ void mt_purchase_tables(const struct mt_purchase *p, struct mt_tables *out) {
     say_best(p, out);
 }
 
-enum mt_status mt_show_purchase(const char *path, FILE *file, bool *outliers, struct mt_err *err) {
+enum mt_status mt_show_purchase(const char *path, struct mt_tables *out, bool *outliers, struct mt_err *err) {
     struct mt_purchase *purchase;
-    struct mt_tables out = MT_TABLES_INIT;
     (void)outliers;
     enum mt_status st = mt_purchase_read(path, &purchase, err);
     if (st) return st;
-    mt_purchase_tables(purchase, &out);
-    mt_tables_write(&out, MT_TABLES_TEXT, file);
-    mt_tables_release(&out);
+    mt_purchase_tables(purchase, out);
     mt_purchase_free(purchase);
     return MT_OK;
 }

@@ -258,6 +258,11 @@ static void test_open(void) {
     unlink(path);
     mt_cluster_free(c);
     mt_cluster_free(back);
+    CHECK_OK(mt_cluster_open("t4:2 net=5GB/s + t4 net=8Gb/s", &c, &err), err); /* no folders */
+    CHECK_EQ(c->ndevices, 3);
+    mt_cluster_free(c);
+    CHECK_EQ(mt_cluster_open("B/s/nothing", &c, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "B/s/nothing: No such file or directory");
     CHECK_EQ(mt_cluster_open("nothing.json", &c, &err), MT_EINPUT);
     CHECK_TEXT(err.text, "nothing.json: No such file or directory");
     CHECK_EQ(mt_cluster_open("a101:2", &c, &err), MT_EINPUT);
