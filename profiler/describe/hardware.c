@@ -93,7 +93,7 @@ enum mt_status mt_hardware_hint(const char *name, const struct mt_cluster *measu
     size_t length = strcspn(name, "-_ ");
     int n = 0;
     for (int i = 0; i < NROWS && length > 1; i++) {
-        if (strncasecmp(rows[i].name, name, length)) continue;
+        if (strcspn(rows[i].name, "-") != length || strncasecmp(rows[i].name, name, length)) continue;
         size_t used = strlen(like);
         snprintf(like + used, sizeof like - used, "%s%s", n++ ? " or " : "", rows[i].name);
     }
