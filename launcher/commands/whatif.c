@@ -9,6 +9,7 @@
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
 #include "launcher/flags/job_flags.h"
+#include "launcher/flags/output.h"
 #include "launcher/plan/planning_line.h"
 #include "launcher/show/show.h"
 #include "planner/review/whatif.h"
@@ -29,12 +30,14 @@ enum {
     KEY_USE
 };
 
-enum { MOST_MODELS = 32, MOST_CHANGES = 256 };
+enum { MOST_MODELS = 32, MOST_CHANGES = 256, MOST_CLUSTERS = 64 };
 
 struct whatif_flags {
     struct mt_err *err;
     struct mt_job_flags job;
-    const char *cluster, *plan, *prices, *json;
+    const char *clusters[MOST_CLUSTERS], *plan, *prices;
+    int nclusters;
+    struct mt_output output;
     int nmodels, nchanges;
     const char *models[MOST_MODELS];
     struct {
@@ -45,7 +48,8 @@ struct whatif_flags {
 };
 
 static const struct argp_option flag_table[] = {
-    {"cluster", KEY_CLUSTER, "FILE", 0, "a cluster's profile, or a description, as \"a100-40:2x8 net=25G\"", 1},
+    {"cluster", KEY_CLUSTER, "FILE", 0,
+     "a cluster's profile, or a description, as \"a100-40:2x8 net=25G\"; others are compared with the first", 1},
     {"model", KEY_MODEL, "TEXT", 0, MT_MODEL_HELP "; may be repeated, for a table each", 1},
     {"plan", KEY_PLAN, "FILE", 0, "take model and job from this plan, instead of --model and the job's flags", 1},
     {"use", KEY_USE, "WHO", 0, "who takes part: auto (ranks that slow the step are left out), or all [auto]", 1},
@@ -63,7 +67,7 @@ static const struct argp_option flag_table[] = {
     {0, 0, 0, 0, "Results:", 3},
     {"tokens", KEY_TOKENS, "N", 0, "also the time to train on N tokens, as 300G", 3},
     {"prices", KEY_PRICES, "FILE", 0, "also the cost: CSV with the columns class,price_per_hour", 3},
-    {"json", KEY_JSON, "FILE", 0, "write the tables as JSON too", 3},
+    MT_OPTION_JSON(KEY_JSON, 3),
     {"limit", KEY_LIMIT, "S", 0, "time limit of each search in seconds, which ends with the best plan so far [600]", 3},
     {0}};
 
@@ -72,6 +76,12 @@ static enum mt_status add_change(struct whatif_flags *f, const char *verb, const
     f->changes[f->nchanges].verb = verb;
     f->changes[f->nchanges++].what = what;
     return MT_OK;
+}
+
+static enum mt_status add_cluster(struct whatif_flags *f, const char *text) {
+    if (f->nclusters == MOST_CLUSTERS)
+        return mt_fail(f->err, MT_EINPUT, "--cluster: at most %d of them", MOST_CLUSTERS);
+    return mt_flag_path("--cluster", text, &f->clusters[f->nclusters++], f->err);
 }
 
 static enum mt_status add_model(struct whatif_flags *f, const char *text) {
@@ -87,12 +97,18 @@ static enum mt_status take_use(struct whatif_flags *f, const char *text) {
     return st;
 }
 
+/* `--json FILE`: there are no operands. */
+static bool is_file(const char *word) {
+    (void)word;
+    return true;
+}
+
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct whatif_flags *f = state->input;
     enum mt_status st = MT_OK;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; break;
-    case KEY_CLUSTER: st = mt_flag_path("--cluster", text, &f->cluster, f->err); break;
+    case KEY_CLUSTER: st = add_cluster(f, text); break;
     case KEY_MODEL: st = add_model(f, text); break;
     case KEY_PLAN: st = mt_flag_path("--plan", text, &f->plan, f->err); break;
     case KEY_ADD: st = add_change(f, "add", text); break;
@@ -105,7 +121,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         break;
     case KEY_PRICES: st = mt_flag_path("--prices", text, &f->prices, f->err); break;
     case KEY_USE: st = take_use(f, text); break;
-    case KEY_JSON: st = mt_flag_path("--json", text, &f->json, f->err); break;
+    case KEY_JSON: st = mt_output_flag(text, state, is_file, &f->output, f->err); break;
     case KEY_LIMIT: st = mt_flag_real("--limit", text, &f->limit_s, f->err); break;
     case ARGP_KEY_ARG: st = mt_flag_no_operand(text, f->err); break;
     default: return ARGP_ERR_UNKNOWN;
@@ -114,13 +130,25 @@ static error_t parse(int key, char *text, struct argp_state *state) {
 }
 
 static enum mt_status resolve(struct whatif_flags *f) {
-    if (!f->cluster) return mt_fail(f->err, MT_EINPUT, "--cluster is missing: name a profile, or describe a cluster");
+    if (!f->nclusters) return mt_fail(f->err, MT_EINPUT, "--cluster is missing: name a profile, or describe a cluster");
     if (f->plan && (f->nmodels || f->job.given))
         return mt_fail(f->err, MT_EINPUT, "--plan excludes --model and the job's flags: it has its own model and job");
     if (!f->plan && !f->nmodels)
         return mt_fail(f->err, MT_EINPUT, "what would it train? Name a model with --model, or a plan with --plan");
     if (!(f->limit_s > 0)) return mt_fail(f->err, MT_EINPUT, "--limit: must be above 0");
     return f->plan ? MT_OK : mt_job_flags_resolve(&f->job, f->err);
+}
+
+/* Clusters after the first, side by side with it. */
+static enum mt_status add_clusters(const struct whatif_flags *f, struct mt_whatif *whatif, struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    for (int i = 1; i < f->nclusters && !st; i++) {
+        struct mt_cluster *cluster;
+        if ((st = mt_cluster_open(f->clusters[i], &cluster, err))) return st;
+        st = mt_whatif_beside(whatif, f->clusters[i], cluster, err);
+        mt_cluster_free(cluster);
+    }
+    return st;
 }
 
 static enum mt_status apply_changes(const struct whatif_flags *f, struct mt_whatif *whatif, struct mt_err *err) {
@@ -135,6 +163,7 @@ static enum mt_status apply_changes(const struct whatif_flags *f, struct mt_what
 static enum mt_status answer_models(const struct whatif_flags *f, struct mt_whatif *whatif, struct mt_err *err) {
     struct mt_whatif_answer answers[MOST_MODELS] = {0};
     struct mt_plan *plan = NULL;
+    struct mt_tables doc = MT_TABLES_INIT;
     enum mt_status st = f->plan ? mt_plan_read(f->plan, &plan, err) : MT_OK;
     int count = f->plan ? 1 : f->nmodels, done = 0;
     for (; done < count && !st; done++) {
@@ -145,11 +174,14 @@ static enum mt_status answer_models(const struct whatif_flags *f, struct mt_what
                            same ? plan : NULL, &answers[done], err);
         mt_planning_line_end(&line);
         if (st) continue;
-        if (done) putchar('\n');
-        mt_whatif_print(whatif, &answers[done], stdout);
-        fflush(stdout);
+        if (done) mt_tables_say(&doc, "%s", "");
+        mt_whatif_tables(whatif, &answers[done], &doc);
+        mt_output_tell(&f->output, &doc);
     }
-    if (!st && f->json) st = mt_whatif_write(whatif, answers, count, f->json, err);
+    const struct mt_output printed = {.json = f->output.json};
+    if (!st) st = mt_output_end(&printed, &doc, err);
+    if (!st && f->output.path) st = mt_whatif_write(whatif, answers, count, f->output.path, err);
+    mt_tables_release(&doc);
     for (int i = 0; i < done; i++) mt_whatif_answer_release(&answers[i]);
     mt_plan_free(plan);
     return st;
@@ -166,7 +198,7 @@ int mt_command_whatif(int argc, char **argv) {
         .options = flag_table,
         .parser = parse,
         .doc = "Plan a job for a cluster and for alternatives to it, and predict each; the first row is "
-               "the cluster as it is.\v"
+               "the cluster as it is. Further clusters are compared side by side; changes are made to the first.\v"
                "All alternatives train the same job. Figures: \"measured\"; \"nominal\", from public "
                "data; \"thought of\", measured, but of hardware that is not there.",
         .children = children};
@@ -174,14 +206,16 @@ int mt_command_whatif(int argc, char **argv) {
     if (!st) st = resolve(&f);
     if (!st) mt_job_flags_say(&f.job);
     if (!st && f.prices) st = mt_prices_read(f.prices, &prices, &err);
-    if (!st) st = mt_cluster_open(f.cluster, &cluster, &err);
+    if (!st) st = mt_cluster_open(f.clusters[0], &cluster, &err);
     if (!st) {
         struct mt_whatif whatif = {.cluster = cluster,
+                                   .name = f.nclusters > 1 ? f.clusters[0] : NULL,
                                    .prices = f.prices ? &prices : NULL,
                                    .tokens = f.tokens,
                                    .limit_s = f.limit_s,
                                    .use = f.use};
-        if (!(st = apply_changes(&f, &whatif, &err))) st = answer_models(&f, &whatif, &err);
+        if (!(st = add_clusters(&f, &whatif, &err)) && !(st = apply_changes(&f, &whatif, &err)))
+            st = answer_models(&f, &whatif, &err);
         mt_whatif_release(&whatif);
     }
     mt_cluster_free(cluster);
