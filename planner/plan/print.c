@@ -35,6 +35,19 @@ static void print_communicators(const struct mt_plan *p, FILE *file) {
                 mt_units_bytes((double)p->memory[most].communicator_bytes, bytes), most);
 }
 
+/* The same on all ranks, but for those that are left out. */
+static void print_window(const struct mt_plan *p, FILE *file) {
+    int64_t most = 0;
+    char bytes[MT_UNITS_TEXT];
+    for (int r = 0; r < p->nranks; r++) most = p->memory[r].window_bytes > most ? p->memory[r].window_bytes : most;
+    if (most)
+        fprintf(file, "window     %s on each rank beside the arena, for GEMMs that run together with %s\n",
+                mt_units_bytes((double)most, bytes),
+                p->decisions.overlapped == MT_OVERLAPPED_GATHER  ? "AllGathers"
+                : p->decisions.overlapped & MT_OVERLAPPED_GATHER ? "collectives"
+                                                                 : "reductions");
+}
+
 static void print_job(const struct mt_plan *p, FILE *file) {
     const struct mt_job *j = &p->job;
     const struct mt_optimizer *o = &j->optimizer;
@@ -51,6 +64,7 @@ static void print_job(const struct mt_plan *p, FILE *file) {
             j->any_order ? ", attention's gradients in any order" : "");
     if (strcmp(p->device, "cpu")) fprintf(file, "devices    %s\n", p->device);
     print_communicators(p, file);
+    print_window(p, file);
     fprintf(file, "optimizer  %s, learning rate %g", mt_optimizer_names[o->kind], o->lr);
     if (o->schedule != MT_LR_CONSTANT) fprintf(file, " to %g (%s)", o->lr_min, mt_schedule_names[o->schedule]);
     if (o->warmup) fprintf(file, ", %lld steps of warm-up", (long long)o->warmup);
@@ -78,7 +92,7 @@ static void cell_micro(struct mt_plain_table *table, bool idle, int64_t share, i
         mt_plain_table_cell(table, "-");
     else if (share % micro)
         mt_plain_table_cell(table, "%lld x %lld + %lld", (long long)(share / micro), (long long)micro,
-                      (long long)(share % micro));
+                            (long long)(share % micro));
     else
         mt_plain_table_cell(table, "%lld x %lld", (long long)(share / micro), (long long)micro);
 }
@@ -240,7 +254,8 @@ static void print_splits(const struct mt_plan *p, FILE *file) {
         if (!n) return;
         mt_plain_table_column(&table, ">rank");
         for (int s = 0; s < n; s++) {
-            mt_plain_table_column(&table, mt_arena_printf(&table.arena, ">%s", mt_plan_split_text(shown[s], &table.arena)));
+            mt_plain_table_column(&table,
+                                  mt_arena_printf(&table.arena, ">%s", mt_plan_split_text(shown[s], &table.arena)));
             mt_plain_table_column(&table, ">");
         }
         for (int r = 0; r <= p->nranks; r++) {
@@ -312,7 +327,7 @@ static void print_collectives(const struct mt_plan *p, FILE *file) {
         mt_plain_table_cell(&table, "%s", row->algorithm);
         if (mt_coll_reduces(row->kind))
             mt_plain_table_cell(&table, "gradients as %s, summed in %s", mt_type_name(mt_plan_wire(p)),
-                          mt_type_name(mt_type_acc(p->job.precision)));
+                                mt_type_name(mt_type_acc(p->job.precision)));
         else
             mt_plain_table_cell(&table, "values in their own type");
     }
