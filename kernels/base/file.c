@@ -222,6 +222,11 @@ bool mt_is_folder(const char *path) {
     return !stat(path, &about) && S_ISDIR(about.st_mode);
 }
 
+bool mt_file_same(const char *a, const char *b) {
+    struct stat left, right;
+    return !stat(a, &left) && !stat(b, &right) && left.st_dev == right.st_dev && left.st_ino == right.st_ino;
+}
+
 const char *mt_folder_of(const char *path, struct mt_arena *arena) {
     const char *slash = strrchr(path, '/');
     if (mt_is_folder(path)) return path;

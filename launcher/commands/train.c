@@ -24,6 +24,7 @@ enum {
     KEY_LOG_EVERY,
     KEY_HASH_EVERY,
     KEY_TRACE,
+    KEY_CLUSTER,
     KEY_DEADLINE,
     KEY_HEARTBEAT,
     KEY_START_DEADLINE,
@@ -57,7 +58,10 @@ static const struct argp_option flag_table[] = {
     {"keep", KEY_KEEP, "K", 0, "how many checkpoints to keep [2]", 3},
     {"eval-every", KEY_EVAL_EVERY, "N", 0, "steps between validation losses; 0: at the end only [0]", 3},
     {"log-every", KEY_LOG_EVERY, "N", 0, "steps between lines of progress [10]", 3},
-    {"trace", KEY_TRACE, "FILE", 0, "write a timeline of all ranks in three early steps, for chrome://tracing", 3},
+    {"trace", KEY_TRACE, "FILE", 0,
+     "write a timeline of all ranks in three early steps, for Perfetto or chrome://tracing", 3},
+    {"cluster", KEY_CLUSTER, "FILE", 0,
+     "with --trace: the cluster that the plan was made for, to write the predicted step beside the last one", 3},
     {0, 0, 0, 0, "Failures:", 4},
     {"hash-every", KEY_HASH_EVERY, "N", 0, "steps between comparisons of replicas; 0: at the end only [0]", 4},
     MT_OPTION_DEADLINE(KEY_DEADLINE, "300; ten times that for files", 4),
@@ -102,6 +106,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         break;
     case KEY_EVAL_EVERY: st = take_count(f, "--eval-every", text, 0, &o->eval_every); break;
     case KEY_LOG_EVERY: st = take_count(f, "--log-every", text, 1, &o->log_every); break;
+    case KEY_CLUSTER: st = mt_flag_path("--cluster", text, &o->cluster, f->err); break;
     case KEY_TRACE: st = mt_flag_path("--trace", text, &o->trace, f->err); break;
     case KEY_HASH_EVERY: st = take_count(f, "--hash-every", text, 0, &o->hash_every); break;
     case KEY_DEADLINE: st = mt_flag_seconds("--deadline", text, &o->deadline_s, f->err); break;
@@ -131,11 +136,68 @@ static enum mt_status validate(const struct train_flags *f) {
         return mt_fail(f->err, MT_EINPUT,
                        "--eval-only: takes no steps: leave out --keep, --checkpoint-every, --checkpoint-minutes, "
                        "--eval-every, --hash-every");
+    if (o->cluster && !o->trace)
+        return mt_fail(f->err, MT_EINPUT, "--cluster: is for the predicted step of a trace: say --trace FILE, too");
     if (o->no_out && (o->out || f->keep || f->minutes || o->checkpoint_every))
         return mt_fail(f->err, MT_EINPUT,
                        "--no-out: there is no folder for checkpoints: leave out --out, --keep, --checkpoint-every, "
                        "--checkpoint-minutes");
     return mt_data_flags_check(&f->data, f->err);
+}
+
+/* ---- for those who start it ---- */
+
+static const char *name_of(int key) {
+    const struct argp_option *tables[] = {flag_table, mt_data_val_argp()->options};
+    for (int t = 0; t < 2; t++)
+        for (const struct argp_option *o = tables[t]; o->name || o->doc; o++)
+            if (o->key && o->key == key) return o->name;
+    return NULL;
+}
+
+static error_t take_word(int key, char *text, struct argp_state *state) {
+    struct mt_train_words *w = state->input;
+    const char *name = name_of(key);
+    if (key == ARGP_KEY_INIT && state->child_inputs) state->child_inputs[0] = w;
+    if (key == ARGP_KEY_ARG) {
+        mt_fail(w->err, MT_EINPUT, "\"%.60s\": after -- are flags of train alone; the plan is named before it", text);
+        return EINVAL;
+    }
+    if (!name) return ARGP_ERR_UNKNOWN;
+    const struct {
+        int key;
+        const char **value;
+    } taken[] = {{KEY_OUT, &w->out}, {KEY_RESUME, &w->resume}, {KEY_INIT, &w->init}};
+    for (int i = 0; i < 3; i++)
+        if (key == taken[i].key) return *taken[i].value = text, 0;
+    w->writes_nothing |= key == KEY_NO_OUT || key == KEY_EVAL_ONLY;
+    w->words[w->n++] =
+        text ? mt_arena_printf(w->arena, "--%s=%s", name, text) : mt_arena_printf(w->arena, "--%s", name);
+    return 0;
+}
+
+enum mt_status mt_train_words(int argc, char **argv, struct mt_arena *arena, struct mt_train_words *words,
+                              struct mt_err *err) {
+    const struct argp data = {.options = mt_data_val_argp()->options, .parser = take_word};
+    const struct argp_child children[] = {{&data, 0, 0, 0}, {0}},
+                            data_children[] = {{mt_data_val_argp(), 0, 0, 0}, {0}};
+    const struct argp split = {.options = flag_table, .parser = take_word, .children = children};
+    const struct argp check = {.options = flag_table, .parser = parse, .children = data_children};
+    char **copy = mt_new(arena, char *, argc + 1);
+    struct train_flags flags = {.err = err};
+    mt_train_defaults(&flags.options);
+    mt_data_flags_init(&flags.data, err);
+    for (int i = 0; i < argc; i++) copy[i] = argv[i]; /* argp reorders it */
+    enum mt_status st = mt_flags_parse(&check, argc, copy, &flags, err);
+    if (!st && !flags.options.plan) {
+        flags.options.plan = "";
+        st = validate(&flags);
+    }
+    mt_data_flags_release(&flags.data);
+    mt_arena_release(&flags.arena);
+    *words = (struct mt_train_words){.arena = arena, .err = err, .words = mt_new(arena, char *, argc + 1)};
+    for (int i = 0; i < argc; i++) copy[i] = argv[i];
+    return st ? st : mt_flags_parse(&split, argc, copy, words, err);
 }
 
 int mt_command_train(int argc, char **argv) {
@@ -150,8 +212,9 @@ int mt_command_train(int argc, char **argv) {
             "SIGUSR1, to any rank or to mpirun, writes a checkpoint and goes on; SIGUSR2 writes one and exits with "
             "0; so "
             "does SIGTERM to a rank, or SIGINT (Ctrl-C), of which a second one ends it at once; no file is left half "
-            "written. After SIGTERM or Ctrl-C to mpirun the ranks are killed soon (a second, unless --mca "
-            "odls_base_sigkill_timeout says more): prefer SIGUSR2. When a rank is lost or makes no progress, all "
+            "written. Ctrl-C or SIGTERM to mpirun does the same if a step and a checkpoint take less than two seconds "
+            "(twice what --mca odls_base_sigkill_timeout says): then mpirun kills the ranks, and it ends with 1 in any "
+            "case. `motley launch` has no such limit. When a rank is lost or makes no progress, all "
             "processes exit with 4; mpirun itself exits with 4, or with 137 if a rank was killed. Ranks that the "
             "plan leaves "
             "out are started too, and wait; the first of the others reads and writes the files."};

@@ -158,6 +158,8 @@ enum mt_status mt_plan_read(const char *path, struct mt_plan **plan, struct mt_e
 enum mt_status mt_plan_read_edited(const char *path, struct mt_plan **plan, struct mt_err *err);
 enum mt_status mt_plan_parse(const char *name, const char *text, size_t length, struct mt_plan **plan,
                              struct mt_err *err);
+enum mt_status mt_plan_parse_edited(const char *name, const char *text, size_t length, struct mt_plan **plan,
+                                    struct mt_err *err);
 
 /* A copy of a plan that passes mt_plan_check; MT_EINPUT when it does not. */
 enum mt_status mt_plan_copy(const struct mt_plan *plan, struct mt_plan **copy, struct mt_err *err);
@@ -215,6 +217,9 @@ const struct mt_plan_split *mt_plan_split_named(const struct mt_plan *plan, cons
  * Without a row it is replicated. */
 int mt_plan_storage_row(const struct mt_plan *plan, const char *parameter);
 bool mt_plan_stored_split(const struct mt_plan *plan, const char *parameter);
+
+/* Whether two names are of one host: equal, or one is the other's first part ("node7", "node7.cluster.example"). */
+bool mt_plan_same_host(const char *a, const char *b);
 
 /* Which rank of the plan each process is: by host where the plan names hosts (in the order of processes on
  * a host; "node7" and "node7.cluster.example" are one), else in order. host[nprocs]; place[nprocs] out. Refuses another
