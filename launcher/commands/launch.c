@@ -69,8 +69,8 @@ static const struct argp_option flag_table[] = {
     {"stop-before", KEY_STOP, "S", 0, "write a checkpoint and stop S seconds before the end of the time [120]", 4},
     {"slurm-job", KEY_SLURM_JOB, 0, 0,
      "within a job of Slurm: its nodes are the hosts, and a run that has a checkpoint goes on from it", 4},
-    {"requeue", KEY_REQUEUE, 0, 0, "within a job of Slurm: have it queued again if it is stopped before its last step",
-     4},
+    {"requeue", KEY_REQUEUE, 0, 0,
+     "within a job of Slurm: have it queued again if SIGUSR2 stops it before its last step", 4},
     {0}};
 
 struct launch_flags {

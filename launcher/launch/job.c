@@ -231,7 +231,7 @@ static enum mt_status run(struct job *j, int *code) {
         st = prepare_again(j, &a, number);
         if (!st && mt_attempt_asked()) break;
     }
-    if (!st && j->o->requeue && mt_attempt_asked() && !*code) st = mt_slurm_requeue(j->o->out, j->err);
+    if (!st && j->o->requeue && mt_attempt_out_of_time() && !*code) st = mt_slurm_requeue(j->o->out, j->err);
     return st;
 }
 
