@@ -47,15 +47,19 @@ for what in "" adamw.m. adamw.v.; do
 done
 echo "stopped after step $from, queued again, ended: the weights of a run that nothing stopped"
 
-# Slurm asks, by the script's --signal, before the time is over. Here a described plan, whose nodes are alike.
+# Slurm asks, by the script's --signal, before the time is over. Here a described plan, whose nodes find theirs by the
+# features that they ask for.
+unlike=
 if [ -f "$(dirname "$MOTLEY")/motley_glpk.so" ]; then
-  $MOTLEY plan --cluster "cpu:2 net=10G" --model $model --lr 0.001 --batch 6 --steps 100000000 --use all -o endless.json >said.txt
+  unlike=yes
+  $MOTLEY plan --cluster "cpu:1 net=10G + cpu-2t:1" --model $model --lr 0.001 --batch 6 --steps 100000000 --use all -o endless.json >said.txt
 fi
 $MOTLEY launch endless.json --slurm --time 1 --stop-before 30 -o ended $network -- --data text.txt --start-deadline 120 >said.txt 2>&1 ||
   fail "$(cat said.txt)"
 submitted ended
 wait_for '[ "$(restarts_of $job)" -ge 1 ]'
 grep -q 'launch: asked to stop: the job writes a checkpoint and ends' run.txt && ! grep -q 'DUE TO TIME LIMIT' run.txt || fail "$(cat run.txt)"
+[ -z "$unlike" ] || grep -qx "motley: launch: of the plan's nodes, node0 is n2, node1 is n1" run.txt || fail "$(cat run.txt)"
 ls ended/run/step-*.safetensors >/dev/null || fail "$(cat run.txt)"
 
 # What is cancelled does not go back into the queue.

@@ -65,8 +65,8 @@ JobRequeue=1
 KillWait=5
 SlurmctldTimeout=300
 SlurmdTimeout=300
-NodeName=n1 NodeAddr=127.0.0.1 NodeHostname=n1 Port=$(slurm_port) CPUs=2
-NodeName=n2 NodeAddr=127.0.0.1 NodeHostname=n2 Port=$(slurm_port) CPUs=2
+NodeName=n1 NodeAddr=127.0.0.1 NodeHostname=n1 Port=$(slurm_port) CPUs=2 Feature=site,cpu-2t
+NodeName=n2 NodeAddr=127.0.0.1 NodeHostname=n2 Port=$(slurm_port) CPUs=2 Feature=cpu,site
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
   export SLURM_CONF=$here/slurm.conf
