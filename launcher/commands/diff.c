@@ -6,8 +6,6 @@
 #include "launcher/show/diff.h"
 #include "launcher/flags/flags.h"
 
-enum { EXIT_DIFFERENT = 1 };
-
 struct diff_flags {
     struct mt_err *err;
     const char *path[2];
@@ -39,5 +37,5 @@ int mt_command_diff(int argc, char **argv) {
     if (!st) st = mt_diff(f.path[0], f.path[1], stdout, &count, &err);
     if (!st && !count) printf("%s and %s say the same\n", f.path[0], f.path[1]);
     if (st) return mt_command_fail(&err);
-    return count ? EXIT_DIFFERENT : 0;
+    return count ? MT_EXIT_DIFFERENT : MT_EXIT_OK;
 }

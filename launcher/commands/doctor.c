@@ -62,7 +62,7 @@ int mt_command_doctor(int argc, char **argv) {
     watch.start_s = f.start_s;
     st = mt_session_start(&watch, st, &err);
     if (!st) st = mt_doctor_run(&f.options, &failures, &err); /* differences between ranks are findings */
-    int code = mt_session_end(st, failures ? 1 : 0, &err);
+    int code = mt_session_end(st, failures ? MT_EXIT_UNFIT : MT_EXIT_OK, &err);
     mt_data_flags_release(&f.data);
     return code;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/text/nearest.h"
 #include "kernels/base/text/ranks.h"
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
@@ -13,9 +14,8 @@
 
 enum { KEY_RANK = 'r', KEY_MODEL = 'm', KEY_LOWERED = 0x2000 };
 
-enum { EXIT_OUTLIERS = 6 };
-
-enum subject { DOCUMENT, PROGRAM, LAYOUTS, GRAPH };
+enum subject { PROGRAM, LAYOUTS, GRAPH, DOCUMENT };
+static const char *const subjects[] = {"program", "layouts", "graph"};
 
 struct show_flags {
     struct mt_err *err;
@@ -33,16 +33,12 @@ static const struct argp_option flag_table[] = {
     {0}};
 
 static error_t take_operand(struct show_flags *f, const char *word, int at) {
-    if (at == 0 && !strcmp(word, "program")) {
-        f->subject = PROGRAM;
-    } else if (at == 0 && !strcmp(word, "layouts")) {
-        f->subject = LAYOUTS;
-    } else if (at == 0 && !strcmp(word, "graph")) {
-        f->subject = GRAPH;
-    } else {
-        return mt_flag_operand("file", word, &f->path, f->err) ? EINVAL : 0;
-    }
-    return 0;
+    struct mt_nearest near = mt_nearest_to(at ? f->path ? f->path : "" : word);
+    int which = mt_nearest_find(&near, subjects, DOCUMENT);
+    if (!at && which >= 0) return f->subject = (enum subject)which, 0;
+    if (!mt_flag_operand("file", word, &f->path, f->err)) return 0;
+    if (near.best[0]) mt_nearest_hint(&near, f->err, "%s is no subject: %s", f->path, near.list);
+    return EINVAL;
 }
 
 static error_t parse(int key, char *text, struct argp_state *state) {
@@ -179,7 +175,7 @@ static enum mt_status show_graph(const struct show_flags *f, struct mt_err *err)
 
 int mt_command_show(int argc, char **argv) {
     struct mt_err err = MT_ERR_INIT;
-    struct show_flags f = {.err = &err, .rank = -1};
+    struct show_flags f = {.err = &err, .subject = DOCUMENT, .rank = -1};
     mt_job_flags_init(&f.job, &err);
     struct argp_child children[] = {{mt_job_argp(), 0, "show graph --model: of this job", 2}, {0}};
     bool outliers = false;
@@ -205,5 +201,5 @@ int mt_command_show(int argc, char **argv) {
     mt_job_flags_release(&f.job);
     if (!st && fflush(stdout)) st = mt_fail_errno(&err, "standard output");
     if (st) return mt_command_fail(&err);
-    return outliers ? EXIT_OUTLIERS : 0;
+    return outliers ? MT_EXIT_OUTLIERS : MT_EXIT_OK;
 }

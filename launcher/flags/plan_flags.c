@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernels/base/text/nearest.h"
 #include "launcher/flags/flags.h"
 #include "profiler/describe/describe.h"
 #include "synth/models/model.h"
@@ -147,14 +148,13 @@ static void list_strategies(void) {
 }
 
 static enum mt_status take_strategy(struct mt_plan_flags *f, const char *text) {
-    char names[200] = "";
+    const char *names[MT_NSTRATEGIES];
+    int which = 0;
     if (!strcmp(text, "list")) list_strategies();
-    for (int i = 0; i < MT_NSTRATEGIES; i++) {
-        if (!strcmp(text, mt_strategies[i].name)) return f->request.strategy = &mt_strategies[i], MT_OK;
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", mt_strategies[i].name);
-    }
-    return mt_fail(f->err, MT_EINPUT, "--strategy: \"%.60s\" is none of %s", text, names);
+    for (int i = 0; i < MT_NSTRATEGIES; i++) names[i] = mt_strategies[i].name;
+    enum mt_status st = mt_flag_name("--strategy", text, names, MT_NSTRATEGIES, &which, f->err);
+    f->request.strategy = &mt_strategies[which];
+    return st;
 }
 
 static enum mt_status take_storage(struct mt_plan_flags *f, const char *text) {
@@ -204,14 +204,12 @@ static enum mt_status take_algorithm(struct mt_plan_flags *f, const char *text) 
     f->algorithms[d->nalgorithms++] = (struct mt_algorithm_row){(enum mt_coll_kind)kind, equals + 1, 0};
     d->algorithms = f->algorithms;
     if (mt_algorithm_is_auto(equals + 1) || mt_coll_find((enum mt_coll_kind)kind, equals + 1)) return MT_OK;
-    char known[300] = "auto";
-    for (int a = 0; a < mt_coll_nalgorithms; a++) {
-        size_t used = strlen(known);
-        if (mt_coll_algorithms[a]->kind == (enum mt_coll_kind)kind)
-            snprintf(known + used, sizeof known - used, ", %s", mt_coll_algorithms[a]->name);
-    }
+    struct mt_nearest near = mt_nearest_to(equals + 1);
+    mt_nearest_add(&near, "auto");
+    for (int a = 0; a < mt_coll_nalgorithms; a++)
+        if (mt_coll_algorithms[a]->kind == (enum mt_coll_kind)kind) mt_nearest_add(&near, mt_coll_algorithms[a]->name);
     mt_fail(f->err, MT_EINPUT, "--algorithm: %s has no algorithm \"%.60s\"", names[kind], equals + 1);
-    return mt_err_hint(f->err, "it may be: %s", known);
+    return mt_nearest_hint(&near, f->err, "it may be: %s", near.list);
 }
 
 /* Lists that may be one number for all are repeated when the number of ranks is known. */

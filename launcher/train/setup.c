@@ -242,6 +242,7 @@ void mt_trainer_close(struct trainer *t) {
     mt_run_release(&t->run);
     mt_drift_release(&t->drift);
     mt_arena_release(&t->events_arena);
+    mt_timeline_release(&t->predicted);
     mt_plan_free(t->plan);
     mt_arena_release(&t->arena);
     if (t->comm != MPI_COMM_NULL) MPI_Comm_free(&t->comm);

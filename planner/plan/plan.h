@@ -157,6 +157,8 @@ enum mt_status mt_plan_read(const char *path, struct mt_plan **plan, struct mt_e
 enum mt_status mt_plan_read_edited(const char *path, struct mt_plan **plan, struct mt_err *err);
 enum mt_status mt_plan_parse(const char *name, const char *text, size_t length, struct mt_plan **plan,
                              struct mt_err *err);
+enum mt_status mt_plan_parse_edited(const char *name, const char *text, size_t length, struct mt_plan **plan,
+                                    struct mt_err *err);
 
 /* A copy of a plan that passes mt_plan_check; MT_EINPUT when it does not. */
 enum mt_status mt_plan_copy(const struct mt_plan *plan, struct mt_plan **copy, struct mt_err *err);

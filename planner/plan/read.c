@@ -391,6 +391,13 @@ enum mt_status mt_plan_parse(const char *name, const char *text, size_t length, 
     return st ? st : read_document(&doc, false, plan, err);
 }
 
+enum mt_status mt_plan_parse_edited(const char *name, const char *text, size_t length, struct mt_plan **plan,
+                                    struct mt_err *err) {
+    struct mt_json_doc doc;
+    enum mt_status st = mt_json_parse(name, text, length, &doc, err);
+    return st ? st : read_document(&doc, true, plan, err);
+}
+
 enum mt_status mt_plan_read(const char *path, struct mt_plan **plan, struct mt_err *err) {
     struct mt_json_doc doc;
     enum mt_status st = mt_json_load(path, &doc, err);

@@ -8,6 +8,7 @@
 #include "kernels/base/number/hash.h"
 #include "synth/lower/internal.h"
 #include "planner/predict/communicators.h"
+#include "planner/predict/record.h"
 #include "planner/predict/simulate.h"
 
 enum { STEPS = 3 };
@@ -174,6 +175,7 @@ struct queueing {
     const struct mt_sim_item *priced; /* [instrs] */
     int *queued;                      /* [instrs]: how often each has been added */
     bool *awaited;                    /* [instrs]: another instruction waits for it */
+    bool apart;                       /* each operator is an item of its own */
 };
 
 /* Whether an operator may be added to the item before it on its stream: no other item waits for either's end. */
@@ -203,7 +205,7 @@ static void add_block(struct mt_arena *arena, struct mt_sim_actor *actor, const 
         item.waits = waits_of(arena, c, q);
         q->queued[i]++;
         struct mt_sim_item *next = &actor->items[c->stream][actor->nitems[c->stream]], *before = next - 1;
-        if (actor->nitems[c->stream] && may_join(q, before, c, &item, actor->body_barrier)) {
+        if (!q->apart && actor->nitems[c->stream] && may_join(q, before, c, &item, actor->body_barrier)) {
             before->own_s += item.own_s;
             before->instr = i;
             continue;
@@ -218,7 +220,7 @@ static void add_items(struct predictor *p, struct mt_sim_actor *actor, const str
                       const struct mt_sim_item *priced) {
     int body = low->block_begin[MT_LAST] - low->block_begin[MT_BODY], phase = 0;
     int64_t most = low->ninstrs + (low->body_count > 1 ? (low->body_count - 1) * body : 0);
-    struct queueing q = {.priced = priced};
+    struct queueing q = {.priced = priced, .apart = p->sim.timeline != NULL};
     struct mt_arena *arena = &p->sim.arena;
     q.queued = mt_calloc((size_t)low->ninstrs + 1, sizeof *q.queued);
     q.awaited = mt_calloc((size_t)low->ninstrs + 1, sizeof *q.awaited);
@@ -288,6 +290,7 @@ static enum mt_status make_actors(struct predictor *p) {
             *link = ++p->sim.nactors;
             p->sim.nstreams = low->nstreams;
             price_actor(p, *link - 1, low);
+            if (p->sim.timeline) mt_recording_actor(p->sim.timeline, low);
             mt_lowered_free(low);
         }
         p->actor_of[r] = *link - 1;
@@ -396,6 +399,12 @@ static void report(struct predictor *p, const double *ends_s, struct mt_predicti
 enum mt_status mt_predict(const struct mt_program *program, const struct mt_costs *costs,
                           const struct mt_lower_options *options, struct mt_prediction *prediction,
                           struct mt_err *err) {
+    return mt_predict_timeline(program, costs, options, prediction, NULL, err);
+}
+
+enum mt_status mt_predict_timeline(const struct mt_program *program, const struct mt_costs *costs,
+                                   const struct mt_lower_options *options, struct mt_prediction *prediction,
+                                   struct mt_timeline *timeline, struct mt_err *err) {
     struct predictor p = {.program = program, .options = *options, .costs = *costs, .err = err};
     p.options.sketch = true;
     size_t n = (size_t)program->nranks, ninstrs = 0;
@@ -408,10 +417,14 @@ enum mt_status mt_predict(const struct mt_program *program, const struct mt_cost
     p.rendezvous_of = mt_calloc(ninstrs + 1, sizeof *p.rendezvous_of);
     memset(p.rendezvous_of, -1, ninstrs * sizeof *p.rendezvous_of);
     *prediction = (struct mt_prediction){0};
+    if (timeline) mt_recording_begin(p.sim.timeline = timeline, program->nranks);
     enum mt_status st = make_actors(&p);
+    if (!st && timeline) mt_recording_ranks(timeline, p.actor_of);
     double ends_s[STEPS];
     if (!st) st = mt_sim_run(&p.sim, STEPS, ends_s, err);
     if (!st) report(&p, ends_s, prediction);
+    if (!st && timeline) mt_recording_end(timeline, ends_s[STEPS - 2], ends_s[STEPS - 1]);
+    if (st && timeline) mt_timeline_release(timeline);
     mt_arena_release(&p.sim.arena);
     free(p.basis);
     free(p.actor_of);

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "planner/predict/record.h"
+
 enum doing {
     IDLE,       /* the next item may not begin yet, or the step is done */
     LOCAL,      /* an operator, a copy; a collective's packing */
@@ -23,7 +25,8 @@ struct task {
 
 struct stream {
     enum doing doing;
-    int at; /* the item */
+    int at;         /* the item */
+    double since_s; /* doing that */
     struct task task;
 };
 
@@ -31,6 +34,7 @@ struct actor {
     struct stream streams[MT_MOST_STREAMS];
     int step, phase;
     int *ended;          /* [instrs]: how often, in this step */
+    int last_ended;      /* an instruction */
     double counted_s;    /* compute_s, comm_s and hidden_s are counted up to here */
     bool disturbs, done; /* disturbs: counted in `computing` of its collective */
 };
@@ -108,6 +112,46 @@ static void set_rate(struct engine *e, int task, double rate) {
 
 static const struct mt_sim_item *item_at(const struct engine *e, int a, int s) {
     return &e->sim->actors[a].items[s][e->actors[a].streams[s].at];
+}
+
+/* The instruction whose end lets an item begin, as far as it waits for one. */
+static int awaited(const struct actor *actor, const struct mt_sim_item *item) {
+    for (int w = 0; w < item->nwaits; w++)
+        if (item->waits[w].instr == actor->last_ended) return actor->last_ended;
+    return item->nwaits ? item->waits[item->nwaits - 1].instr : -1;
+}
+
+/* What a stream did until now, in the last step, to the timeline. `last`: the actor that came last to a rendezvous. */
+static void record_span(struct engine *e, int a, int s, int last) {
+    static const enum mt_span_kind kinds[] = {[IDLE] = MT_SPAN_WAIT,         [LOCAL] = MT_SPAN_COMPUTE,
+                                              [YIELDING] = MT_SPAN_YIELD,    [RENDEZVOUS] = MT_SPAN_RENDEZVOUS,
+                                              [TRANSFER] = MT_SPAN_TRANSFER, [UNPACKING] = MT_SPAN_UNPACK};
+    const struct stream *stream = &e->actors[a].streams[s];
+    const struct mt_sim_item *item = item_at(e, a, s);
+    struct mt_span span = {.kind = kinds[stream->doing],
+                           .stream = s,
+                           .instr = item->instr,
+                           .other = stream->doing == IDLE ? awaited(&e->actors[a], item) : last,
+                           .start_s = stream->since_s,
+                           .end_s = e->now_s};
+    if (span.kind == MT_SPAN_COMPUTE && s != MT_STREAM_COMPUTE) span.kind = MT_SPAN_PACK;
+    if (span.end_s > span.start_s) mt_recording_span(e->sim->timeline, a, span);
+}
+
+static bool recorded(const struct engine *e, int a) {
+    return e->sim->timeline && e->actors[a].step == e->nsteps - 1;
+}
+
+static void set_doing(struct engine *e, int a, int s, enum doing doing, int last) {
+    struct stream *stream = &e->actors[a].streams[s];
+    if (recorded(e, a)) record_span(e, a, s, last);
+    stream->doing = doing;
+    stream->since_s = e->now_s;
+}
+
+static void record_touch(struct engine *e, int a, int s, bool ends) {
+    const struct mt_sim_item *item = item_at(e, a, s);
+    if (recorded(e, a) && item->work) mt_recording_touch(e->sim->timeline, a, item->instr, ends, e->now_s);
 }
 
 static bool computes(const struct actor *actor) {
@@ -191,14 +235,14 @@ static void arrive(struct engine *e, int a, int s) {
     int m = item_at(e, a, s)->rendezvous;
     const struct mt_sim_rendezvous *figures = &e->sim->rendezvous[m];
     struct rendezvous *rendezvous = &e->rendezvous[m];
-    e->actors[a].streams[s].doing = RENDEZVOUS;
+    set_doing(e, a, s, RENDEZVOUS, -1);
     if (++rendezvous->here == 1) rendezvous->first_s = e->now_s;
     if (rendezvous->here < figures->nmembers) return;
     rendezvous->here = rendezvous->computing = 0;
     for (int i = 0; i < figures->nmembers; i++) {
         count_time(e, figures->members[i]);
         struct actor *member = &e->actors[figures->members[i]];
-        member->streams[figures->stream].doing = TRANSFER;
+        set_doing(e, figures->members[i], figures->stream, TRANSFER, a);
         member->disturbs = figures->stream != MT_STREAM_COMPUTE && computes(member);
         rendezvous->computing += member->disturbs;
     }
@@ -212,16 +256,18 @@ static void end_item(struct engine *e, int a, int s) {
     struct actor *actor = &e->actors[a];
     struct stream *stream = &actor->streams[s];
     const struct mt_sim_item *item = item_at(e, a, s);
-    stream->doing = IDLE;
+    set_doing(e, a, s, IDLE, -1);
+    record_touch(e, a, s, true);
     stream->at++;
     actor->ended[item->instr]++;
+    actor->last_ended = item->instr;
 }
 
 static void begin_step(struct engine *e, int a) {
     struct actor *actor = &e->actors[a];
     for (int i = 0; i < e->sim->actors[a].ninstrs; i++) actor->ended[i] = 0;
     actor->phase = 0;
-    for (int s = 0; s < e->sim->nstreams; s++) actor->streams[s].at = 0;
+    for (int s = 0; s < e->sim->nstreams; s++) actor->streams[s].at = 0, actor->streams[s].since_s = e->now_s;
 }
 
 /* Begin the next step if all streams have ended this one. Whether it was begun. */
@@ -242,7 +288,8 @@ static bool next_step(struct engine *e, int a) {
 
 static void begin_work(struct engine *e, int a, int s) {
     const struct mt_sim_item *item = item_at(e, a, s);
-    e->actors[a].streams[s].doing = LOCAL;
+    set_doing(e, a, s, LOCAL, -1);
+    record_touch(e, a, s, false);
     if (item->own_s > 0)
         start_task(e, a * e->sim->nstreams + s, item->own_s);
     else if (item->rendezvous >= 0)
@@ -270,7 +317,7 @@ static void begin_all(struct engine *e, int a) {
             double wait_s = yields_s(e, a, s);
             changed = true;
             if (wait_s > 0) {
-                e->actors[a].streams[s].doing = YIELDING;
+                set_doing(e, a, s, YIELDING, -1);
                 start_task(e, a * e->sim->nstreams + s, wait_s);
             } else {
                 begin_work(e, a, s);
@@ -314,7 +361,7 @@ static void end_rendezvous(struct engine *e, int m) {
         int a = figures->members[i];
         const struct mt_sim_item *item = item_at(e, a, figures->stream);
         count_time(e, a);
-        e->actors[a].streams[figures->stream].doing = UNPACKING;
+        set_doing(e, a, figures->stream, UNPACKING, -1);
         if (item->unpack_s > 0)
             start_task(e, a * e->sim->nstreams + figures->stream, item->unpack_s);
         else

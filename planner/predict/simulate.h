@@ -46,12 +46,15 @@ struct mt_sim_rendezvous {
     int nmembers, members_capacity, *members; /* actors */
 };
 
+struct mt_timeline;
+
 struct mt_sim {
     struct mt_arena arena;
     int nstreams, nactors;
     struct mt_sim_actor *actors;
     int nrendezvous, rendezvous_capacity;
     struct mt_sim_rendezvous *rendezvous;
+    struct mt_timeline *timeline; /* or null: the last step is recorded (record.h) */
 };
 
 /* Simulate nsteps steps; ends_s[i]: when the last rank ends step i. MT_EBUG when ranks wait for each other in a circle.

@@ -84,19 +84,12 @@ const struct mt_hardware_link *mt_hardware_link_find(const char *name) {
     return NULL;
 }
 
-static void list_name(char *out, size_t size, const char *name) {
-    size_t used = strlen(out);
-    snprintf(out + used, size - used, "%s%s", used ? ", " : "", name);
+void mt_hardware_names(struct mt_nearest *near) {
+    for (int i = 0; i < NROWS; i++) mt_nearest_add(near, rows[i].name);
 }
 
-void mt_hardware_names(char *out, size_t size) {
-    out[0] = 0;
-    for (int i = 0; i < NROWS; i++) list_name(out, size, rows[i].name);
-}
-
-void mt_hardware_link_names(char *out, size_t size) {
-    out[0] = 0;
-    for (int i = 0; i < NLINKS; i++) list_name(out, size, links[i].name);
+void mt_hardware_link_names(struct mt_nearest *near) {
+    for (int i = 0; i < NLINKS; i++) mt_nearest_add(near, links[i].name);
 }
 
 /* The fraction that a measured class reaches of its row's public rates: the mean of ratios over the precisions that

@@ -1,5 +1,6 @@
 /* Reading JSON: jansson parses; this file checks types and ranges, and gives every message its path. */
 #include "kernels/base/text/json.h"
+#include "kernels/base/text/nearest.h"
 
 #include <float.h>
 #include <math.h>
@@ -198,29 +199,20 @@ enum mt_status mt_json_string(struct mt_json object, const char *key, const char
     return st ? st : mt_json_as_string(member, value, err);
 }
 
-static void list_names(const char *const *names, int count, char *out, size_t size) {
-    out[0] = 0;
-    for (int i = 0; i < count; i++) {
-        size_t used = strlen(out);
-        snprintf(out + used, size - used, "%s%s", i ? ", " : "", names[i]);
-    }
-}
-
 enum mt_status mt_json_enum(struct mt_json object, const char *key, const char *const *names, int count, int *value,
                             struct mt_err *err) {
     struct mt_json member;
     const char *text;
     enum mt_status st = mt_json_get(object, key, &member, err);
     if (st || (st = mt_json_as_string(member, &text, err))) return st;
-    for (int i = 0; i < count; i++)
-        if (!strcmp(text, names[i])) {
-            *value = i;
-            return MT_OK;
-        }
-    char known[300];
-    list_names(names, count, known, sizeof known);
+    struct mt_nearest near = mt_nearest_to(text);
+    int which = mt_nearest_find(&near, names, count);
+    if (which >= 0) {
+        *value = which;
+        return MT_OK;
+    }
     mt_json_fail(member, err, "\"%.60s\" is not known here", text);
-    return mt_err_hint(err, "it may be: %s", known);
+    return mt_nearest_hint(&near, err, "it may be: %s", near.list);
 }
 
 enum mt_status mt_json_length(struct mt_json array, int most, int *length, struct mt_err *err) {
@@ -308,13 +300,10 @@ enum mt_status mt_json_only(struct mt_json object, const char *const *keys, stru
     while (keys[count]) count++;
     for (void *at = json_object_iter(object.node); at; at = json_object_iter_next(object.node, at)) {
         const char *key = json_object_iter_key(at);
-        int i = 0;
-        while (i < count && strcmp(key, keys[i])) i++;
-        if (i < count) continue;
-        char known[400];
-        list_names(keys, count, known, sizeof known);
+        struct mt_nearest near = mt_nearest_to(key);
+        if (mt_nearest_find(&near, keys, count) >= 0) continue;
         mt_json_fail(object, err, "unknown key \"%.60s\"", key);
-        return mt_err_hint(err, "known keys: %s", known);
+        return mt_nearest_hint(&near, err, "known keys: %s", near.list);
     }
     return MT_OK;
 }

@@ -5,7 +5,7 @@
 #include "planner/predict/simulate.h"
 #include "tests/planner/small_cluster.h"
 #include "tests/planner/predict/naive_simulation.h"
-#include "tests/synth/programs.h"
+#include "tests/planner/predict/unequal_programs.h"
 
 #ifdef MOTLEY_SANITIZE
 enum { TICKS = 20000, ROUNDS = 5 };
@@ -177,24 +177,6 @@ static void test_naps(void) {
 
 /* ---- whole programs ---- */
 
-/* So slow that operators are long against ticks; three threads, and links with slowdowns. */
-static struct small_cluster *unequal_cluster(int nranks) {
-    struct small_cluster *s = small_cluster((nranks + 1) / 2, 2);
-    static const double speeds[] = {1, 0.5, 0.8, 0.3, 1};
-    for (int c = 0; c < 2; c++) {
-        for (int t = 0; t < MT_NTYPES; t++) s->classes[c].flops[t] = 1e6 * (c + 1);
-        s->classes[c].memory_Bps = 2e6 * (c + 1);
-        s->classes[c].overhead_s = 1e-4;
-        s->classes[c].threads = 3;
-    }
-    for (int d = 0; d < nranks; d++) s->devices[d].speed = speeds[d % 5], s->devices[d].class = d % 3 == 2;
-    for (int l = 0; l < 2; l++) s->links[l].compute_slowdown = 0.4, s->links[l].comm_slowdown = 0.7;
-    s->links[MEMORY].bandwidth_Bps = 1e7, s->links[NETWORK].bandwidth_Bps = 1e6, s->links[NETWORK].latency_s = 1e-3;
-    s->links[NETWORK].shared_Bps = 1.5e6;
-    s->costs.nranks = nranks;
-    return s;
-}
-
 static void check_bounds(const struct mt_prediction *f, const char *what) {
     CHECK(f->step_s > 0 && isfinite(f->step_s), "%s", what);
     CHECK(f->error > 0.01 && f->error < 1, "%s: %g", what, f->error);
@@ -247,25 +229,6 @@ static void check_folding(const struct mt_program *p, struct small_cluster *s) {
     }
     mt_arena_release(&folded.arena);
     mt_arena_release(&apart.arena);
-}
-
-/* A program of one of several kinds; the batch is even in half of them, so that ranks form classes. */
-static void make_program(struct mt_arena *arena, const struct mt_graph *g, int round, struct mt_program *p) {
-    struct mt_err err = MT_ERR_INIT;
-    struct mt_choice choice;
-    if (round % 5 == 4) {
-        choice_in_step(arena, g, 2 + (int)below(3), 3, true, &choice);
-    } else {
-        make_choice(arena, g, (enum style)(round % 5), &choice);
-        if (round % 2 && round % 5 != MICRO)
-            for (int r = 0; r <= choice.nranks; r++) {
-                int64_t batch = g->labels[g->batch].extent;
-                choice.batch->starts[r] = r * batch / choice.nranks;
-                if (r) choice.batch->sizes[r - 1] = choice.batch->starts[r] - choice.batch->starts[r - 1];
-                if (r) choice.micro[r - 1] = choice.batch->sizes[r - 1];
-            }
-    }
-    CHECK_OK(mt_build(g, &choice, p, &err), err);
 }
 
 /* The program that is simulated is the one that runs. */
