@@ -81,6 +81,14 @@ agrees alone.html run=run/run.json mutants
 refused 2 "say --trace" $MOTLEY train cpu.json --data data.txt --cluster here.json
 refused 2 "name the run's folder" $MOTLEY report trace.json
 
+# A purchase.
+printf 'name,based_on,devices,price,net\nbig,H100,2,60k,100Gbps\nsmall,l4,1,3000,25G\n' >catalogue.csv
+$MOTLEY buy --catalogue catalogue.csv --job "model=gpt2:layers=1,heads=8,embed=1024,context=128,vocab=2048 batch=64 \
+steps=500 precision=f16" --budget 70k -o purchase.json >/dev/null
+$MOTLEY report purchase.json -o purchase.html
+page purchase.html 500000 purchases next
+agrees purchase.html purchase=purchase.json mutants
+
 # 512 ranks: equal ones are folded.
 $MOTLEY plan --cluster "h100:64x8 net=400G" --model mlp:layers=2,hidden=256 --batch 2048 --use all \
   --strategy data -o many.json >/dev/null

@@ -8,7 +8,7 @@
 #include "kernels/base/file.h"
 #include "launcher/report/report.h"
 #include "launcher/report/svg/svg.h"
-#include "planner/buy/purchase.h"
+#include "planner/buy/document/purchase.h"
 #include "profiler/cluster/cluster.h"
 #include "profiler/describe/describe.h"
 #include "tests/check.h"
