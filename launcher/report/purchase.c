@@ -22,6 +22,20 @@ static void say_limit(struct mt_page *page, const char *name, enum mt_unit unit,
     if (value > 0) mt_page_fact(page, name, "%s", mt_page_quantity(page, unit, value));
 }
 
+/* What was left out, by reason. */
+static void say_excluded(struct mt_page *page, const struct mt_purchase *p) {
+    for (int i = 0; i < p->nexcluded; i++) {
+        const char *names = p->excluded[i].name;
+        bool said = false;
+        for (int k = 0; k < i; k++) said |= !strcmp(p->excluded[k].why, p->excluded[i].why);
+        if (said) continue;
+        for (int k = i + 1; k < p->nexcluded; k++)
+            if (!strcmp(p->excluded[k].why, p->excluded[i].why))
+                names = mt_arena_printf(&page->arena, "%s, %s", names, p->excluded[k].name);
+        mt_page_say(page, "Left out: %s: %s.", names, p->excluded[i].why);
+    }
+}
+
 static void say_head(struct mt_page *page, const struct mt_purchase *p) {
     const struct mt_purchase_limits *l = &p->limits;
     if (p->nrows) {
@@ -42,8 +56,7 @@ static void say_head(struct mt_page *page, const struct mt_purchase *p) {
     if (p->dual > 0)
         mt_page_say(page, "By the relaxation, one more unit of money saves %s.",
                     mt_page_quantity(page, MT_UNIT_SECONDS, p->dual));
-    for (int i = 0; i < p->nexcluded; i++)
-        mt_page_say(page, "Left out: %s: %s.", p->excluded[i].name, p->excluded[i].why);
+    say_excluded(page, p);
     mt_page_say(page, "Jobs run one after another; times are until the last has ended. Purchase %s, by %s.", p->hash,
                 p->made_by);
 }
@@ -126,13 +139,9 @@ static void report_frontier(struct mt_page *page, const struct mt_purchase *p) {
     collect(p, false, true, arena, &of[1]);
     collect(p, false, false, arena, &of[2]);
     sort_by_cost(&of[0]);
-    struct mt_series series[4] = {{.name = "efficient frontier",
-                                   .form = MT_SERIES_STEP,
-                                   .class = "s0",
-                                   .n = of[0].n,
-                                   .x = of[0].x,
-                                   .y = of[0].y}};
-    static const char *const names[] = {"on the frontier", "ties with a row above", "others"};
+    struct mt_series series[4] = {
+        {.name = "", .form = MT_SERIES_STEP, .class = "s0", .n = of[0].n, .x = of[0].x, .y = of[0].y}};
+    static const char *const names[] = {"efficient frontier", "ties with a row above", "others"};
     static const char *const classes[] = {"s0", "s1", "s5"};
     int n = 1;
     for (int i = 2; i >= 0; i--)
@@ -224,7 +233,7 @@ static void report_next(struct mt_page *page, const struct mt_purchase *p) {
 
 static void report_jobs(struct mt_page *page, const struct mt_purchase *p) {
     struct mt_table *t = mt_page_table(page, "jobs", "Jobs on the best configurations", "the first rows");
-    mt_table_column(t, "job", "job", MT_UNIT_TEXT);
+    mt_table_column(t, "job", "job", MT_UNIT_TEXT)->once = true;
     mt_table_column(t, "what", "on", MT_UNIT_TEXT);
     mt_table_column(t, "step_s", "step", MT_UNIT_SECONDS);
     mt_table_column(t, "time_s", "time", MT_UNIT_SECONDS);

@@ -120,8 +120,8 @@ static void put_label(const struct plot *p, struct taken *t, double x, double y,
     static const struct {
         double dx, dy;
         enum mt_anchor anchor;
-    } places[] = {{9, 4, MT_ANCHOR_START},   {-9, 4, MT_ANCHOR_END},   {9, -9, MT_ANCHOR_START},
-                  {-9, -9, MT_ANCHOR_END},   {9, 17, MT_ANCHOR_START}, {-9, 17, MT_ANCHOR_END},
+    } places[] = {{9, -9, MT_ANCHOR_START},  {-9, 17, MT_ANCHOR_END}, {9, 17, MT_ANCHOR_START},
+                  {-9, -9, MT_ANCHOR_END},   {9, 4, MT_ANCHOR_START}, {-9, 4, MT_ANCHOR_END},
                   {9, -24, MT_ANCHOR_START}, {-9, -24, MT_ANCHOR_END}};
     char text[80];
     mt_svg_cut(label, mt_svg_wide(p->svg) ? 240 : 120, text, sizeof text);
@@ -133,7 +133,7 @@ static void put_label(const struct plot *p, struct taken *t, double x, double y,
         for (int k = 0; k < t->n && free_place; k++) free_place = !overlap(&box, &t->boxes[k]);
         if (!free_place) continue;
         take(t, box);
-        mt_svg_text(p->svg, x + places[i].dx, base, places[i].anchor, "", "%s", text);
+        mt_svg_text(p->svg, x + places[i].dx, base, places[i].anchor, "halo", "%s", text);
         return;
     }
 }
