@@ -238,7 +238,8 @@ static enum mt_status check_parts_in_place(const struct mt_lchecker *c) {
     for (int i = 0; i < l->npack; i++) {
         bool back = false;
         for (int j = 0; j < l->nunpack && !back; j++)
-            back = l->pack[i].data == l->unpack[j].data && l->pack[i].naxes == l->unpack[j].naxes &&
+            back = l->pack[i].data == l->unpack[j].data && l->pack_of[i] == l->unpack_of[j] &&
+                   l->pack[i].naxes == l->unpack[j].naxes &&
                    !memcmp(l->pack[i].extent, l->unpack[j].extent, sizeof l->pack[i].extent);
         if (!back)
             return mt_lchecker_refuse(c, "a part of %s is overwritten by another", mt_lchecker_name(c, l->in[0]));

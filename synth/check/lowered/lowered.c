@@ -327,7 +327,7 @@ static void list_collectives(struct mt_lchecker *c) {
     int most = 0;
     for (int i = next_collective(c->low, 0); i >= 0; i = next_collective(c->low, i + 1)) most++;
     c->collectives = mt_new(&c->arena, struct mt_lcollective, most);
-    c->schedules = mt_new(&c->arena, const struct mt_schedule *, most);
+    c->kept = mt_new(&c->arena, const struct mt_linstr *, most);
     for (c->instr = next_collective(c->low, 0); c->instr >= 0; c->instr = next_collective(c->low, c->instr + 1)) {
         const struct mt_linstr *l = mt_lchecker_instr(c);
         struct mt_lcollective *of = &c->collectives[c->ncollectives++];
