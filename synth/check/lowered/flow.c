@@ -409,7 +409,7 @@ static enum mt_status check_state_memory(const struct flow *f) {
     return MT_OK;
 }
 
-enum mt_status mt_lchecker_flow(struct mt_lchecker *c) {
+enum mt_status mt_lchecker_run_flow(struct mt_lchecker *c) {
     struct flow f = {.c = c};
     c->instr = -1;
     f.ended = (int64_t(*)[MT_NSTREAMS])mt_new(&f.arena, int64_t, MT_NSTREAMS * (c->low->ninstrs + 1));

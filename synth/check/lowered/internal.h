@@ -5,6 +5,7 @@
  *   refuse.c    the current instruction by name, and refusals
  *   op.c        an operator computes what its sources say; fused kernels by their patterns
  *   flow.c      every read sees the bytes that its definition wrote, whatever the timing of the streams
+ *   like.c      ranks that use memory alike, whose flow is proven once
  *   piece.c     pieces of tensors, copies, and whether two pieces are the same elements
  *   member.c    collectives, one rank's side: its problem is the group's; what is kept of it for the proof of the group
  *   arrays.c    collectives that may run on tensors without a message: a rank's pieces match the first member's
@@ -42,11 +43,11 @@ struct mt_lchecker {
     int ncollectives;
     struct mt_lpiece *pieces; /* scratch of member.c */
     int pieces_capacity;
-    const struct mt_linstr **kept;        /* [ncollectives]: the current rank's that are kept already */
-    struct mt_lflow *flows;               /* of flow.c: what is proven of ranks' memory */
+    const struct mt_linstr **kept; /* [ncollectives]: the current rank's that are kept already */
+    struct mt_lflow *flows;        /* of like.c: of the last ranks whose flow is proven */
     int nflows;
-    struct mt_lproof *proofs;             /* of lowered.c */
-    struct mt_lrun *runs;                 /* of message.c: of the last groups */
+    struct mt_lproof *proofs; /* of lowered.c */
+    struct mt_lrun *runs;     /* of message.c: of the last groups */
     int nruns;
     struct mt_lproven *proven; /* of message.c: the last groups that are proven */
     int nproven;
@@ -77,8 +78,10 @@ static inline const struct mt_layout *mt_lchecker_layout(const struct mt_lchecke
 enum mt_status mt_lchecker_op(struct mt_lchecker *c);
 /* The current instruction is a copy or an alias. */
 enum mt_status mt_lchecker_copy(struct mt_lchecker *c);
-/* All instructions of the current rank. */
+/* All instructions of the current rank; run_flow: even if those of another rank are the same to it (like.c). */
 enum mt_status mt_lchecker_flow(struct mt_lchecker *c);
+enum mt_status mt_lchecker_run_flow(struct mt_lchecker *c);
+void mt_lchecker_forget_flows(struct mt_lchecker *c);
 /* The current instruction is the k-th collective: prove what concerns this rank alone, and that its problem is that of
  * the group's first member, and keep it. */
 enum mt_status mt_lchecker_keep(struct mt_lchecker *c, int k);

@@ -399,6 +399,7 @@ enum mt_status mt_check_each_lowered(const struct mt_program *program, mt_next_l
     for (int k = 0; k < c.ncollectives && !st; k++) st = mt_lchecker_message(&c, k);
     if (!st && proof) print_proofs(&c);
     mt_lchecker_forget_runs(&c);
+    mt_lchecker_forget_flows(&c);
     free(c.pieces);
     mt_arena_release(&c.arena);
     return st;
