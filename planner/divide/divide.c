@@ -308,9 +308,9 @@ static enum mt_status judge_all(struct mt_dividing *d) {
 /* ---- few layers ---- */
 
 enum { MOST_WITH_ALL = 4 };
-static const double near = 1.03;   /* times the best judged step with all layers: judged so, too */
-static const double far = 1.15;    /* times the step that is known: not judged with all layers */
-static const double little = 0.15; /* of its memory: what a rank may lack with few layers to be judged with all */
+static const double near = 1.03;  /* times the best judged step with all layers: judged so, too */
+static const double far = 1.15;   /* times the step that is known: not judged with all layers */
+static const double little = 0.1; /* of its memory: what a rank may lack with few layers to be judged with all */
 
 /* What the rank lacks that lacks most, as a part of its memory; 0: it fits. */
 static double lacks(const struct mt_dividing *d, const struct mt_divided *c) {
