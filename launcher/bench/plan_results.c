@@ -8,7 +8,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/number/stats.h"
 #include "kernels/base/text/json.h"
-#include "kernels/base/text/table.h"
+#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "launcher/bench/internal.h"
 
@@ -81,32 +81,32 @@ static struct verdict judge(const struct mt_bench_plans *b, const struct result 
 
 static void print(const struct mt_bench_plans *b, const struct result *results, const struct verdict *v, int best) {
     const struct mt_bench_plans_options *o = b->options;
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     char text[MT_UNITS_TEXT];
     printf("step of each plan: the median of %d turns of %lld steps, after %lld steps of warm-up each\n",
            o->repetitions, (long long)o->steps, (long long)o->warmup);
-    mt_table_header(&table, "plan", ">predicted", ">measured", ">tokens/s", ">to the best", ">95%", ">prediction",
+    mt_plain_table_header(&table, "plan", ">predicted", ">measured", ">tokens/s", ">to the best", ">95%", ">prediction",
                     NULL);
     for (int i = 0; i < b->nplans; i++) {
         const struct result *r = &results[i];
-        mt_table_row(&table);
-        mt_table_cell(&table, "%s", b->plans[i].path);
-        mt_table_cell(&table, "%s", isnan(r->predicted_s) ? "-" : mt_units_seconds(r->predicted_s, text));
-        mt_table_cell(&table, "%s", mt_units_seconds(r->step_s, text));
-        mt_table_cell(&table, "%s", mt_units_count((double)(b->batch * b->seq) / r->step_s, text));
-        mt_table_cell(&table, "x %.3f", r->to_best.median);
+        mt_plain_table_row(&table);
+        mt_plain_table_cell(&table, "%s", b->plans[i].path);
+        mt_plain_table_cell(&table, "%s", isnan(r->predicted_s) ? "-" : mt_units_seconds(r->predicted_s, text));
+        mt_plain_table_cell(&table, "%s", mt_units_seconds(r->step_s, text));
+        mt_plain_table_cell(&table, "%s", mt_units_count((double)(b->batch * b->seq) / r->step_s, text));
+        mt_plain_table_cell(&table, "x %.3f", r->to_best.median);
         if (i == best)
-            mt_table_cell(&table, "best");
+            mt_plain_table_cell(&table, "best");
         else if (o->repetitions < 2)
-            mt_table_cell(&table, "-");
+            mt_plain_table_cell(&table, "-");
         else
-            mt_table_cell(&table, "%.3f to %.3f", r->to_best.low, r->to_best.high);
+            mt_plain_table_cell(&table, "%.3f to %.3f", r->to_best.low, r->to_best.high);
         if (isnan(r->error))
-            mt_table_cell(&table, "-");
+            mt_plain_table_cell(&table, "-");
         else
-            mt_table_cell(&table, "%+.1f%%", 100 * r->error);
+            mt_plain_table_cell(&table, "%+.1f%%", 100 * r->error);
     }
-    mt_table_print(&table, 2, stdout);
+    mt_plain_table_print(&table, 2, stdout);
     if (!v->predicted) return;
     printf("pairs that differ by more than %.0f%%: %d, of which %d were predicted in the right order\n",
            100 * (apart - 1), v->pairs, v->in_order);

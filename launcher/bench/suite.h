@@ -8,7 +8,7 @@
 #define MT_LAUNCHER_BENCH_SUITE_H
 
 #include "kernels/base/text/json.h"
-#include "kernels/base/text/table.h"
+#include "kernels/base/text/plain_table.h"
 #include "kernels/device/device.h"
 #include "synth/job/job.h"
 #include "profiler/cluster/shape.h"
@@ -67,7 +67,7 @@ struct mt_bench_column {
 struct mt_bench_table {
     const struct mt_bench_column *columns;
     int ncolumns, at;
-    struct mt_table table;
+    struct mt_plain_table table;
     struct mt_json_out *json; /* or null */
 };
 /* Begin a table of that name; add cells in the order of the columns, row by row; end it, which prints it unless `print`

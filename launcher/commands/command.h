@@ -6,6 +6,9 @@
 #ifndef MT_LAUNCHER_COMMANDS_COMMAND_H
 #define MT_LAUNCHER_COMMANDS_COMMAND_H
 
+#include <stdbool.h>
+
+#include "kernels/base/arena.h"
 #include "kernels/base/err.h"
 
 /* "motley --help", "--version", or the command that argv[1] names. */
@@ -17,6 +20,19 @@ int mt_command_fail(const struct mt_err *err);
 #define MT_COMMAND(name, help) int mt_command_##name(int argc, char **argv);
 #include "launcher/commands/commands.def"
 #undef MT_COMMAND
+
+/* The flags of `motley train`, checked as it checks them, for those who start it: each one word, "--steps=5"; but for
+ * those that say where a run begins and what it writes. argv[0] is the command's name; there is no plan among them. */
+struct mt_train_words {
+    struct mt_arena *arena;
+    struct mt_err *err;
+    int n;
+    char **words; /* ended by null */
+    const char *out, *resume, *init;
+    bool writes_nothing;
+};
+enum mt_status mt_train_words(int argc, char **argv, struct mt_arena *arena, struct mt_train_words *words,
+                              struct mt_err *err);
 
 int mt_command_bench_plans(int argc, char **argv); /* "motley bench plans" */
 

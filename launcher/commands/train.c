@@ -138,6 +138,61 @@ static enum mt_status validate(const struct train_flags *f) {
     return mt_data_flags_check(&f->data, f->err);
 }
 
+/* ---- for those who start it ---- */
+
+static const char *name_of(int key) {
+    const struct argp_option *tables[] = {flag_table, mt_data_val_argp()->options};
+    for (int t = 0; t < 2; t++)
+        for (const struct argp_option *o = tables[t]; o->name || o->doc; o++)
+            if (o->key && o->key == key) return o->name;
+    return NULL;
+}
+
+static error_t take_word(int key, char *text, struct argp_state *state) {
+    struct mt_train_words *w = state->input;
+    const char *name = name_of(key);
+    if (key == ARGP_KEY_INIT && state->child_inputs) state->child_inputs[0] = w;
+    if (key == ARGP_KEY_ARG) {
+        mt_fail(w->err, MT_EINPUT, "\"%.60s\": after -- are flags of train alone; the plan is named before it", text);
+        return EINVAL;
+    }
+    if (!name) return ARGP_ERR_UNKNOWN;
+    const struct {
+        int key;
+        const char **value;
+    } taken[] = {{KEY_OUT, &w->out}, {KEY_RESUME, &w->resume}, {KEY_INIT, &w->init}};
+    for (int i = 0; i < 3; i++)
+        if (key == taken[i].key) return *taken[i].value = text, 0;
+    w->writes_nothing |= key == KEY_NO_OUT || key == KEY_EVAL_ONLY;
+    w->words[w->n++] =
+        text ? mt_arena_printf(w->arena, "--%s=%s", name, text) : mt_arena_printf(w->arena, "--%s", name);
+    return 0;
+}
+
+enum mt_status mt_train_words(int argc, char **argv, struct mt_arena *arena, struct mt_train_words *words,
+                              struct mt_err *err) {
+    const struct argp data = {.options = mt_data_val_argp()->options, .parser = take_word};
+    const struct argp_child children[] = {{&data, 0, 0, 0}, {0}},
+                            data_children[] = {{mt_data_val_argp(), 0, 0, 0}, {0}};
+    const struct argp split = {.options = flag_table, .parser = take_word, .children = children};
+    const struct argp check = {.options = flag_table, .parser = parse, .children = data_children};
+    char **copy = mt_new(arena, char *, argc + 1);
+    struct train_flags flags = {.err = err};
+    mt_train_defaults(&flags.options);
+    mt_data_flags_init(&flags.data, err);
+    for (int i = 0; i < argc; i++) copy[i] = argv[i]; /* argp reorders it */
+    enum mt_status st = mt_flags_parse(&check, argc, copy, &flags, err);
+    if (!st && !flags.options.plan) {
+        flags.options.plan = "";
+        st = validate(&flags);
+    }
+    mt_data_flags_release(&flags.data);
+    mt_arena_release(&flags.arena);
+    *words = (struct mt_train_words){.arena = arena, .err = err, .words = mt_new(arena, char *, argc + 1)};
+    for (int i = 0; i < argc; i++) copy[i] = argv[i];
+    return st ? st : mt_flags_parse(&split, argc, copy, words, err);
+}
+
 int mt_command_train(int argc, char **argv) {
     const struct argp_child children[] = {{mt_data_val_argp(), 0, "Data:", 1}, {0}};
     const struct argp argp = {

@@ -89,7 +89,7 @@ static void merge_calls(struct mt_executor *ex, struct replay *run) {
             const struct mt_linstr *c = &low->instrs[i];
             if (c->stream != MT_STREAM_COMPUTE || c->what == MT_LOWERED_ALIAS) continue;
             separate[n] =
-                before < 0 || c->wait >= 0 || run->events[before] || c->nadvances || low->instrs[before].nadvances;
+                before < 0 || c->nwaits || run->events[before] || c->nadvances || low->instrs[before].nadvances;
             calls[n] = run->calls[i];
             instr[n++] = before = i;
         }
@@ -122,9 +122,11 @@ static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const 
         if (c->what == MT_LOWERED_OP) prepare_operator(ex, run, i);
         if (c->what == MT_LOWERED_OP && !run->backends[i]->supports(&run->calls[i])) return refuse_operator(c, err);
         if (c->what == MT_LOWERED_COLLECTIVE || c->what == MT_LOWERED_COPY) prepare_message(ex, run, i);
-        if (c->wait < 0 || run->events[c->wait]) continue;
-        enum mt_status st = mt_event_new(ex->device, &run->events[c->wait], err);
-        if (st) return st;
+        for (int w = 0; w < c->nwaits; w++) {
+            struct mt_event **event = &run->events[c->waits[w]];
+            enum mt_status st = *event ? MT_OK : mt_event_new(ex->device, event, err);
+            if (st) return st;
+        }
     }
     pipeline_chunks(run);
     merge_calls(ex, run);
@@ -134,7 +136,6 @@ static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const 
 enum mt_status mt_executor_new(struct mt_device *device, struct mt_comm *comm, const struct mt_lowered *train,
                                const struct mt_lowered *forward, double deadline_s, struct mt_executor **executor,
                                struct mt_err *err) {
-    static const char *const names[MT_NSTREAMS] = {"compute", "comm"};
     const struct mt_lowered *lowered[MT_NRUNS] = {train, forward};
     struct mt_executor *ex = mt_calloc(1, sizeof *ex);
     enum mt_status st = MT_OK;
@@ -146,12 +147,13 @@ enum mt_status mt_executor_new(struct mt_device *device, struct mt_comm *comm, c
         assert(!train || lowered[r]->state_bytes == train->state_bytes);
         if (lowered[r]->arena_bytes > ex->arena_bytes) ex->arena_bytes = lowered[r]->arena_bytes;
         ex->state_bytes = lowered[r]->state_bytes;
+        if (lowered[r]->nstreams > ex->nstreams) ex->nstreams = lowered[r]->nstreams;
     }
     void *memory = NULL;
     if ((st = mt_device_alloc(device, ex->arena_bytes, &memory, err))) goto out;
     ex->arena = memory;
-    for (int s = 0; s < MT_NSTREAMS; s++)
-        if ((st = mt_stream_new(device, names[s], &ex->streams[s], err)) ||
+    for (int s = 0; s < ex->nstreams; s++)
+        if ((st = mt_stream_new(device, mt_lowered_stream_name(s), &ex->streams[s], err)) ||
             (st = mt_event_new(device, &ex->tails[s], err)))
             goto out;
     for (int r = 0; r < MT_NRUNS; r++)
@@ -169,8 +171,8 @@ out:
 void mt_executor_free(struct mt_executor *ex) {
     if (!ex) return;
     for (int r = 0; r < MT_NRUNS; r++) mt_capture_free(ex->runs[r].capture);
-    for (int s = 0; s < MT_NSTREAMS; s++) mt_stream_free(ex->streams[s]);
-    for (int s = 0; s < MT_NSTREAMS; s++) mt_event_free(ex->tails[s]);
+    for (int s = 0; s < ex->nstreams; s++) mt_stream_free(ex->streams[s]);
+    for (int s = 0; s < ex->nstreams; s++) mt_event_free(ex->tails[s]);
     for (int p = 0; p < ex->nslots; p++) {
         mt_event_free(ex->slots[p].done);
         if (!ex->broken) mt_device_host_free(ex->device, ex->slots[p].memory);
@@ -209,7 +211,7 @@ enum mt_status mt_executor_get_state(struct mt_executor *ex, int gvalue, void *b
 void mt_executor_query(struct mt_executor *ex, struct mt_executor_progress *progress) {
     bool computes = false, communicates = false;
     *progress = (struct mt_executor_progress){.text = ""};
-    for (int s = 0; s < MT_NSTREAMS; s++) {
+    for (int s = 0; s < ex->nstreams; s++) {
         struct mt_stream_progress stream = mt_stream_query(ex->streams[s]);
         size_t used = strlen(progress->text);
         progress->completed += stream.completed;

@@ -81,10 +81,11 @@ enum mt_status mt_executor_result(struct mt_executor *executor, enum mt_run run,
  * by sections: a stream's work between two waits for the other stream, including the gaps between its kernels; a
  * collective counts from the end of its wait for operators. */
 struct mt_run_times {
-    double end_s;                 /* when the host saw its end (mt_now_s) */
-    double wall_s;                /* until end_s, from its submission or from the end of the run before it */
-    double stream_s[MT_NSTREAMS]; /* in operators; in collectives, waiting for peers included */
-    double wait_s;                /* wall_s less the compute stream's time */
+    double end_s;  /* when the host saw its end (mt_now_s) */
+    double wall_s; /* until end_s, from its submission or from the end of the run before it */
+    /* By stream: in operators; in collectives, waiting for peers included; in copies. */
+    double stream_s[MT_MOST_STREAMS];
+    double wait_s; /* wall_s less the compute stream's time */
 };
 struct mt_run_times mt_executor_times(const struct mt_executor *executor);
 

@@ -54,8 +54,9 @@ struct mt_executor {
     double deadline_s;
     char *arena;
     int64_t arena_bytes, state_bytes;
-    struct mt_stream *streams[MT_NSTREAMS];
-    struct mt_event *tails[MT_NSTREAMS]; /* a stream's last work, for joins of all streams */
+    int nstreams;
+    struct mt_stream *streams[MT_MOST_STREAMS];
+    struct mt_event *tails[MT_MOST_STREAMS]; /* a stream's last work, for joins of all streams */
     struct replay runs[MT_NRUNS];
     struct mt_clock clock;
     struct slot slots[MT_EXECUTOR_DEPTH];

@@ -16,7 +16,7 @@ static void queue_block(struct mt_executor *ex, struct replay *run, enum mt_bloc
         struct mt_stream *stream = ex->streams[c->stream];
         double *seconds = timed ? run->seconds[i] : NULL;
         if (c->what == MT_LOWERED_ALIAS) continue;
-        if (c->wait >= 0) mt_stream_wait(stream, run->events[c->wait]);
+        for (int w = 0; w < c->nwaits; w++) mt_stream_wait(stream, run->events[c->waits[w]]);
         if (work && c->what == MT_LOWERED_OP && run->many[i])
             mt_stream_op(stream, run->backends[i], &run->calls[i], seconds);
         else if (work && c->what != MT_LOWERED_OP)
@@ -62,7 +62,7 @@ static enum mt_status sync_stream(struct mt_executor *ex, const struct replay *r
     enum mt_status st = mt_stream_sync(ex->streams[stream], mt_executor_patience_s(ex), err);
     if (st != MT_ESTALL) return st;
     ex->broken = true;
-    for (int s = 0; s < MT_NSTREAMS; s++) {
+    for (int s = 0; s < ex->nstreams; s++) {
         int i = last_started(run, s);
         if (i >= 0 && run->seconds[i][1] < run->seconds[i][0])
             mt_err_context(err, "instruction %d, %s, is running", i, run->low->instrs[i].name);
@@ -72,7 +72,7 @@ static enum mt_status sync_stream(struct mt_executor *ex, const struct replay *r
 
 static enum mt_status sync_all(struct mt_executor *ex, const struct replay *run, struct mt_err *err) {
     enum mt_status first = MT_OK;
-    for (int s = 0; s < MT_NSTREAMS && !ex->broken; s++) {
+    for (int s = 0; s < ex->nstreams && !ex->broken; s++) {
         struct mt_err later = MT_ERR_INIT;
         enum mt_status st = sync_stream(ex, run, s, first ? &later : err);
         if (!first) first = st;
@@ -173,9 +173,9 @@ static enum mt_status run_eagerly(struct mt_executor *ex, struct slot *slot, str
 
 /* Order all later work on any stream after all earlier work on every stream. */
 static void join_streams(struct mt_executor *ex) {
-    for (int s = 0; s < MT_NSTREAMS; s++) mt_event_record(ex->tails[s], ex->streams[s]);
-    for (int s = 0; s < MT_NSTREAMS; s++)
-        for (int other = 0; other < MT_NSTREAMS; other++)
+    for (int s = 0; s < ex->nstreams; s++) mt_event_record(ex->tails[s], ex->streams[s]);
+    for (int s = 0; s < ex->nstreams; s++)
+        for (int other = 0; other < ex->nstreams; other++)
             if (other != s) mt_stream_wait(ex->streams[s], ex->tails[other]);
 }
 
@@ -201,7 +201,7 @@ static void capture(struct mt_executor *ex, enum mt_run which) {
     struct mt_err err = MT_ERR_INIT;
     double start_s = mt_now_s();
     if (run->capture || run->uncapturable || !run->ran || ex->trace || !mt_device_captures(ex->device)) return;
-    enum mt_status st = mt_capture_begin(ex->streams, MT_NSTREAMS, &run->capture, &err);
+    enum mt_status st = mt_capture_begin(ex->streams, ex->nstreams, &run->capture, &err);
     if (!st) {
         queue_all(ex, run);
         st = mt_capture_end(run->capture, &err);

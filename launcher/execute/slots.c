@@ -145,7 +145,7 @@ void mt_executor_queue_inputs(struct mt_executor *ex, enum mt_run which, bool al
     ex->loaded = which;
     if (!any || !all_streams) return;
     mt_event_record(ex->tails[MT_STREAM_COMPUTE], compute);
-    for (int s = 0; s < MT_NSTREAMS; s++)
+    for (int s = 0; s < ex->nstreams; s++)
         if (s != MT_STREAM_COMPUTE) mt_stream_wait(ex->streams[s], ex->tails[MT_STREAM_COMPUTE]);
 }
 

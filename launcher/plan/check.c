@@ -1,31 +1,31 @@
 /* An edited plan: checked, priced, and ready to be signed. */
-#include "kernels/base/text/table.h"
+#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "launcher/plan/modes.h"
 #include "planner/make/planning.h"
 
-static void add_row(struct mt_table *table, const char *what, double step_s, double edited_s, const char *remark) {
+static void add_row(struct mt_plain_table *table, const char *what, double step_s, double edited_s, const char *remark) {
     char time[MT_UNITS_TEXT];
-    mt_table_row(table);
-    mt_table_cell(table, "%s", what);
-    mt_table_cell(table, "%s", mt_units_seconds(step_s, time));
+    mt_plain_table_row(table);
+    mt_plain_table_cell(table, "%s", what);
+    mt_plain_table_cell(table, "%s", mt_units_seconds(step_s, time));
     if (step_s == edited_s)
-        mt_table_cell(table, "%s", "");
+        mt_plain_table_cell(table, "%s", "");
     else
-        mt_table_cell(table, "%+.1f%%", 100 * (step_s / edited_s - 1));
-    mt_table_cell(table, "%s", remark);
+        mt_plain_table_cell(table, "%+.1f%%", 100 * (step_s / edited_s - 1));
+    mt_plain_table_cell(table, "%s", remark);
 }
 
 /* The edited plan's step, what was expected before the edit (0: not known), and the best known. */
 static void print_steps(double edited_s, double before_s, double best_s, FILE *remarks) {
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     bool better = best_s < edited_s * (1 - 1e-6);
-    mt_table_header(&table, "", ">step", ">", "", NULL);
+    mt_plain_table_header(&table, "", ">step", ">", "", NULL);
     add_row(&table, "as edited", edited_s, edited_s, "");
     if (before_s > 0) add_row(&table, "as it said before", before_s, edited_s, "");
     add_row(&table, "best known", better ? best_s : edited_s, edited_s,
             better ? "`motley plan --cluster` makes it" : "it is this one");
-    mt_table_print(&table, 0, remarks);
+    mt_plain_table_print(&table, 0, remarks);
 }
 
 /* before: the prediction that it had, or null. */

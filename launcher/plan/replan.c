@@ -3,7 +3,7 @@
 
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
-#include "kernels/base/text/table.h"
+#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "launcher/plan/modes.h"
 #include "launcher/run/run.h"
@@ -59,21 +59,21 @@ static double measured_s(const struct replanning *a, int rank) {
 static void print_shares(const struct replanning *a, const struct mt_plan *plan, const double *speeds,
                          const char *title) {
     const int64_t *shares = mt_plan_split_named(plan, "batch")->sizes;
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     char time[MT_UNITS_TEXT];
-    mt_table_header(&table, ">rank", "host", ">computed in a step", ">share was", ">now", NULL);
-    mt_table_column(&table, mt_arena_printf(&table.arena, ">%s", title));
+    mt_plain_table_header(&table, ">rank", "host", ">computed in a step", ">share was", ">now", NULL);
+    mt_plain_table_column(&table, mt_arena_printf(&table.arena, ">%s", title));
     for (int r = 0; r < plan->nranks; r++) {
-        mt_table_row(&table);
-        mt_table_cell(&table, "%d", r);
-        mt_table_cell(&table, "%s", a->run.ranks[r].host);
-        mt_table_cell(&table, "%s", mt_units_seconds(measured_s(a, r), time));
-        mt_table_cell(&table, "%lld", (long long)a->old_shares[r]);
-        mt_table_cell(&table, "%lld", (long long)shares[r]);
-        mt_table_cell(&table, "%.3g", speeds[r]);
+        mt_plain_table_row(&table);
+        mt_plain_table_cell(&table, "%d", r);
+        mt_plain_table_cell(&table, "%s", a->run.ranks[r].host);
+        mt_plain_table_cell(&table, "%s", mt_units_seconds(measured_s(a, r), time));
+        mt_plain_table_cell(&table, "%lld", (long long)a->old_shares[r]);
+        mt_plain_table_cell(&table, "%lld", (long long)shares[r]);
+        mt_plain_table_cell(&table, "%.3g", speeds[r]);
     }
-    mt_table_fold(&table, 2, ">ranks");
-    mt_table_print(&table, 0, a->remarks);
+    mt_plain_table_fold(&table, 2, ">ranks");
+    mt_plain_table_print(&table, 0, a->remarks);
 }
 
 /* from_s, to_s: steps of the old plan and of the new, by the same model. */

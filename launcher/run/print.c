@@ -1,5 +1,5 @@
 /* A run as tables: its progress and end, and measured against predicted times. */
-#include "kernels/base/text/table.h"
+#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "launcher/run/run.h"
 
@@ -41,41 +41,41 @@ static void print_head(const struct mt_run_doc *run, FILE *file) {
     mt_arena_release(&arena);
 }
 
-static void cell_times(struct mt_table *table, double measured_s, double predicted_s) {
+static void cell_times(struct mt_plain_table *table, double measured_s, double predicted_s) {
     char text[MT_UNITS_TEXT];
-    mt_table_cell(table, "%s", mt_units_seconds(measured_s, text));
+    mt_plain_table_cell(table, "%s", mt_units_seconds(measured_s, text));
     if (predicted_s < 0) return;
-    mt_table_cell(table, "%s", mt_units_seconds(predicted_s, text));
+    mt_plain_table_cell(table, "%s", mt_units_seconds(predicted_s, text));
 }
 
 void mt_run_print(const struct mt_run_doc *run, FILE *file) {
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     char bytes[MT_UNITS_TEXT];
     bool predicted = run->predicted_step_s > 0;
     print_head(run, file);
     fprintf(file, "\nranks (median times of a step%s)\n", predicted ? ", measured and predicted" : "");
-    mt_table_header(&table, ">rank", "host", "device", ">samples", ">computing", NULL);
-    if (predicted) mt_table_column(&table, ">predicted");
-    mt_table_column(&table, ">waiting");
-    if (predicted) mt_table_column(&table, ">predicted");
-    mt_table_column(&table, ">in collectives");
-    mt_table_column(&table, ">memory");
-    mt_table_column(&table, ">planned");
+    mt_plain_table_header(&table, ">rank", "host", "device", ">samples", ">computing", NULL);
+    if (predicted) mt_plain_table_column(&table, ">predicted");
+    mt_plain_table_column(&table, ">waiting");
+    if (predicted) mt_plain_table_column(&table, ">predicted");
+    mt_plain_table_column(&table, ">in collectives");
+    mt_plain_table_column(&table, ">memory");
+    mt_plain_table_column(&table, ">planned");
     for (int r = 0; r < run->nranks; r++) {
         const struct mt_run_rank *rank = &run->ranks[r];
-        mt_table_row(&table);
-        mt_table_cell(&table, "%d", r);
-        mt_table_cell(&table, "%s", rank->host);
-        mt_table_cell(&table, "%s", rank->device);
+        mt_plain_table_row(&table);
+        mt_plain_table_cell(&table, "%d", r);
+        mt_plain_table_cell(&table, "%s", rank->host);
+        mt_plain_table_cell(&table, "%s", rank->device);
         if (rank->idle) continue; /* as its device says */
-        mt_table_cell(&table, "%lld", (long long)rank->samples);
+        mt_plain_table_cell(&table, "%lld", (long long)rank->samples);
         cell_times(&table, rank->step_compute_s, predicted ? rank->predicted_compute_s : -1);
         cell_times(&table, rank->step_wait_s, predicted ? rank->predicted_wait_s : -1);
         cell_times(&table, rank->step_comm_s, -1);
         double used = (double)(rank->peak_rss_bytes - rank->start_rss_bytes);
-        mt_table_cell(&table, "%s", mt_units_bytes(used > 0 ? used : 0, bytes));
-        mt_table_cell(&table, "%s", mt_units_bytes((double)rank->arena_bytes, bytes));
+        mt_plain_table_cell(&table, "%s", mt_units_bytes(used > 0 ? used : 0, bytes));
+        mt_plain_table_cell(&table, "%s", mt_units_bytes((double)rank->arena_bytes, bytes));
     }
-    mt_table_fold(&table, 2, ">ranks");
-    mt_table_print(&table, 2, file);
+    mt_plain_table_fold(&table, 2, ">ranks");
+    mt_plain_table_print(&table, 2, file);
 }

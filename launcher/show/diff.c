@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/base/text/table.h"
+#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "launcher/show/show.h"
 
@@ -137,26 +137,26 @@ static void fold(struct differences *d) {
             here.at = order[first]->at;
             if (by_difference(&order[first], &(struct difference *){&here})) break;
         }
-        if (order[first]->rank < 0 || next - first <= MT_TABLE_SHOWN) continue;
+        if (order[first]->rank < 0 || next - first <= MT_PLAIN_TABLE_SHOWN) continue;
         order[first]->count = next - first;
         order[first]->last = order[next - 1]->rank;
         for (int i = first + 1; i < next; i++) order[i]->count = 0;
     }
 }
 
-static void add_row(struct mt_table *table, const struct difference *d) {
+static void add_row(struct mt_plain_table *table, const struct difference *d) {
     const struct mt_fact *a = d->a, *b = d->b;
     const char *number = strchr(d->pattern, '#');
-    mt_table_row(table);
+    mt_plain_table_row(table);
     if (d->count > 1)
-        mt_table_cell(table, "%.*ss %d %s %d%s (%d)", (int)(number - d->pattern - 1), d->pattern, d->rank,
+        mt_plain_table_cell(table, "%.*ss %d %s %d%s (%d)", (int)(number - d->pattern - 1), d->pattern, d->rank,
                       d->last - d->rank + 1 == d->count ? "to" : "..", d->last, number + 1, d->count);
     else
-        mt_table_cell(table, "%s", a ? a->name : b->name);
-    mt_table_cell(table, "%s", text_of(a));
-    mt_table_cell(table, "%s", text_of(b));
+        mt_plain_table_cell(table, "%s", a ? a->name : b->name);
+    mt_plain_table_cell(table, "%s", text_of(a));
+    mt_plain_table_cell(table, "%s", text_of(b));
     double ratio = a && b && a->number && b->number && a->value > 0 ? b->value / a->value : 0;
-    if (ratio > 0 && ratio < 100) mt_table_cell(table, "%+.1f%%", 100 * (ratio - 1));
+    if (ratio > 0 && ratio < 100) mt_plain_table_cell(table, "%+.1f%%", 100 * (ratio - 1));
 }
 
 /* Facts that only the second document has are listed at their place in it. */
@@ -176,15 +176,15 @@ static void compare(const struct mt_facts *a, const struct mt_facts *b, struct d
 }
 
 static int print_differences(const struct mt_facts *a, const struct mt_facts *b, FILE *file) {
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     struct differences d = {.count = 0};
     compare(a, b, &d);
     fold(&d);
-    mt_table_header(&table, "", ">first", ">second", ">", NULL);
+    mt_plain_table_header(&table, "", ">first", ">second", ">", NULL);
     for (int i = 0; i < d.count; i++)
         if (d.items[i].count) add_row(&table, &d.items[i]);
     if (d.count)
-        mt_table_print(&table, 0, file);
+        mt_plain_table_print(&table, 0, file);
     else
         mt_arena_release(&table.arena);
     mt_arena_release(&d.arena);

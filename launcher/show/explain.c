@@ -1,7 +1,7 @@
 /* A plan explained: sentences, what its program does, the classics beside it, bottlenecks. */
 #include <math.h>
 
-#include "kernels/base/text/table.h"
+#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "launcher/show/show.h"
 #include "planner/review/explain.h"
@@ -96,7 +96,7 @@ static void say_classics(const struct mt_explained *e, FILE *file) {
 }
 
 static void print_bottlenecks(const struct mt_explained *e, FILE *file) {
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     char saves[MT_UNITS_TEXT];
     const struct mt_bottlenecks *b = &e->bottlenecks;
     int shown = 0;
@@ -107,29 +107,29 @@ static void print_bottlenecks(const struct mt_explained *e, FILE *file) {
             "tried)\n",
             b->count, b->ntried);
     for (int i = 0; i < shown; i++) {
-        mt_table_row(&table);
-        mt_table_cell(&table, "%s", b->items[i].what);
-        mt_table_cell(&table, "%s", mt_units_seconds(b->items[i].saves_s, saves));
-        mt_table_cell(&table, "%.2f%%", 100 * b->items[i].saves_s / b->base_s);
+        mt_plain_table_row(&table);
+        mt_plain_table_cell(&table, "%s", b->items[i].what);
+        mt_plain_table_cell(&table, "%s", mt_units_seconds(b->items[i].saves_s, saves));
+        mt_plain_table_cell(&table, "%.2f%%", 100 * b->items[i].saves_s / b->base_s);
     }
-    mt_table_print(&table, 2, file);
+    mt_plain_table_print(&table, 2, file);
 }
 
 static void print_rows(const struct mt_explained *e, FILE *file) {
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     char step[MT_UNITS_TEXT];
     fprintf(file, "\nsolved again with more of one resource\n");
-    mt_table_header(&table, "", ">step", ">gain", NULL);
-    mt_table_row(&table);
-    mt_table_cell(&table, "nothing more, shares solved again");
-    mt_table_cell(&table, "%s", mt_units_seconds(e->base_s, step));
+    mt_plain_table_header(&table, "", ">step", ">gain", NULL);
+    mt_plain_table_row(&table);
+    mt_plain_table_cell(&table, "nothing more, shares solved again");
+    mt_plain_table_cell(&table, "%s", mt_units_seconds(e->base_s, step));
     for (int i = 0; i < e->nrows; i++) {
-        mt_table_row(&table);
-        mt_table_cell(&table, "%s", e->rows[i].what);
-        mt_table_cell(&table, "%s", mt_units_seconds(e->rows[i].step_s, step));
-        mt_table_cell(&table, "%.1f%%", 100 * (e->base_s / e->rows[i].step_s - 1));
+        mt_plain_table_row(&table);
+        mt_plain_table_cell(&table, "%s", e->rows[i].what);
+        mt_plain_table_cell(&table, "%s", mt_units_seconds(e->rows[i].step_s, step));
+        mt_plain_table_cell(&table, "%.1f%%", 100 * (e->base_s / e->rows[i].step_s - 1));
     }
-    mt_table_print(&table, 2, file);
+    mt_plain_table_print(&table, 2, file);
 }
 
 void mt_explained_print(const struct mt_explained *explained, const struct mt_planned *planned, FILE *file) {

@@ -10,7 +10,7 @@
 
 #include "kernels/base/text/printed.h"
 #include "kernels/base/text/ranks.h"
-#include "kernels/base/text/table.h"
+#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "launcher/show/moves.h"
 #include "launcher/show/sections.h"
@@ -137,15 +137,15 @@ static const char *short_name(const struct mt_section *section, const char *name
     return !strncmp(name, section->path, length) && name[length] == '.' ? name + length + 1 : name;
 }
 
-static void add_weights(struct layouts *l, int s, struct mt_table *table) {
+static void add_weights(struct layouts *l, int s, struct mt_plain_table *table) {
     const struct mt_graph *g = l->graph;
     for (int v = 0; v < g->nvalues; v++) {
         if (!g->values[v].param || l->sections.of_value[v] != s) continue;
-        mt_table_row(table);
-        mt_table_cell(table, "%s", short_name(&l->sections.items[s], g->values[v].name));
-        mt_table_cell(table, "%s", box_text(l, l->stored[v]));
-        mt_table_cell(table, "%s", box_text(l, l->used[v] >= 0 ? l->used[v] : l->stored[v]));
-        mt_table_cell(table, "%s", box_text(l, g->values[v].gradient >= 0 ? l->made[g->values[v].gradient] : -1));
+        mt_plain_table_row(table);
+        mt_plain_table_cell(table, "%s", short_name(&l->sections.items[s], g->values[v].name));
+        mt_plain_table_cell(table, "%s", box_text(l, l->stored[v]));
+        mt_plain_table_cell(table, "%s", box_text(l, l->used[v] >= 0 ? l->used[v] : l->stored[v]));
+        mt_plain_table_cell(table, "%s", box_text(l, g->values[v].gradient >= 0 ? l->made[g->values[v].gradient] : -1));
     }
 }
 
@@ -167,15 +167,15 @@ static bool is_told(struct layouts *l, const struct mt_op *op) {
     return !same || mt_op_is_attention(op->kind) || mt_sections_is_module(&l->sections, op->name);
 }
 
-static void add_activations(struct layouts *l, int s, struct mt_table *table) {
+static void add_activations(struct layouts *l, int s, struct mt_plain_table *table) {
     const struct mt_graph *g = l->graph;
     for (int o = 0; o < g->nops; o++) {
         const struct mt_op *op = &g->ops[o];
         if (l->sections.of_value[op->out[0]] != s || l->made[op->out[0]] < 0 || !is_told(l, op)) continue;
-        mt_table_row(table);
-        mt_table_cell(table, "%s", short_name(&l->sections.items[s], op->name));
-        mt_table_cell(table, "activation");
-        mt_table_cell(table, "%s", box_text(l, l->made[op->out[0]]));
+        mt_plain_table_row(table);
+        mt_plain_table_cell(table, "%s", short_name(&l->sections.items[s], op->name));
+        mt_plain_table_cell(table, "activation");
+        mt_plain_table_cell(table, "%s", box_text(l, l->made[op->out[0]]));
     }
 }
 
@@ -193,12 +193,12 @@ static void print_collectives(struct layouts *l, int s, FILE *out) {
 static void describe(struct layouts *l, int s) {
     struct mt_printed printed;
     FILE *out = mt_printed_begin(&printed);
-    struct mt_table table = MT_TABLE_INIT;
-    mt_table_header(&table, "", "stored", "used", "gradient", NULL);
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
+    mt_plain_table_header(&table, "", "stored", "used", "gradient", NULL);
     add_weights(l, s, &table);
     add_activations(l, s, &table);
     if (table.nlines > 1)
-        mt_table_print(&table, 2, out);
+        mt_plain_table_print(&table, 2, out);
     else
         mt_arena_release(&table.arena);
     print_collectives(l, s, out);

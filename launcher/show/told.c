@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kernels/base/text/ranks.h"
-#include "kernels/base/text/table.h"
+#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "launcher/show/moves.h"
 #include "launcher/show/show.h"
@@ -171,7 +171,7 @@ static const char *name_of(struct telling *t, const int *layers, int n, int s) {
                            mt_ranks_text(layers, n, MT_RANKS_NAME, &t->arena));
 }
 
-static void add_rows(struct telling *t, int s, struct mt_table *table) {
+static void add_rows(struct telling *t, int s, struct mt_plain_table *table) {
     static const char *const titles[LINES] = {"divided", "forward", "backward", "weights", "gradients", "state"};
     int *layers = mt_new(&t->arena, int, t->sections.count), n = 0;
     for (int i = s; i < t->sections.count; i++)
@@ -179,10 +179,10 @@ static void add_rows(struct telling *t, int s, struct mt_table *table) {
     const char *name = name_of(t, layers, n, s);
     for (int i = 0; i < LINES; i++) {
         if (!*t->lines[s][i]) continue;
-        mt_table_row(table);
-        mt_table_cell(table, "%s", name);
-        mt_table_cell(table, "%s", titles[i]);
-        mt_table_cell(table, "%s", t->lines[s][i]);
+        mt_plain_table_row(table);
+        mt_plain_table_cell(table, "%s", name);
+        mt_plain_table_cell(table, "%s", titles[i]);
+        mt_plain_table_cell(table, "%s", t->lines[s][i]);
         name = "";
     }
 }
@@ -198,7 +198,7 @@ static void tell_section(struct telling *t, int s) {
 void mt_told_print(const struct mt_planned *planned, FILE *file) {
     const struct mt_decisions *d = &planned->choice.decisions;
     struct telling t = {.choice = &planned->choice, .program = &planned->program, .graph = planned->graph};
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     mt_sections_find(t.graph, &t.sections);
     t.lines = mt_arena_alloc(&t.arena, (size_t)(t.sections.count + 1) * sizeof *t.lines);
     t.told = mt_new(&t.arena, bool, t.sections.count + 1);
@@ -210,7 +210,7 @@ void mt_told_print(const struct mt_planned *planned, FILE *file) {
     fputc('\n', file);
     for (int s = 0; s < t.sections.count; s++)
         if (!t.told[s]) add_rows(&t, s, &table);
-    mt_table_print(&table, 2, file);
+    mt_plain_table_print(&table, 2, file);
     mt_sections_release(&t.sections);
     mt_arena_release(&t.arena);
 }

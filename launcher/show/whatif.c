@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "kernels/base/text/json.h"
-#include "kernels/base/text/table.h"
+#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "launcher/show/show.h"
 #include "planner/review/whatif.h"
@@ -20,42 +20,42 @@ static double cost_of_million(const struct mt_whatif_alternative *a, const struc
     return a->per_hour / 3600 / row->tokens_per_s * 1e6;
 }
 
-static void add_header(const struct mt_whatif *w, struct mt_table *table) {
+static void add_header(const struct mt_whatif *w, struct mt_plain_table *table) {
     char text[MT_UNITS_TEXT];
-    mt_table_header(table, "", ">devices", ">step", ">tokens/s", ">band", "", ">least memory left", "figures", NULL);
+    mt_plain_table_header(table, "", ">devices", ">step", ">tokens/s", ">band", "", ">least memory left", "figures", NULL);
     if (w->tokens > 0)
-        mt_table_column(table, mt_arena_printf(&table->arena, ">%s tokens", mt_units_count(w->tokens, text)));
-    if (w->prices) mt_table_header(table, ">cost/h", ">per M tokens", NULL);
-    if (w->prices && w->tokens > 0) mt_table_column(table, ">cost");
-    mt_table_column(table, "waits for");
+        mt_plain_table_column(table, mt_arena_printf(&table->arena, ">%s tokens", mt_units_count(w->tokens, text)));
+    if (w->prices) mt_plain_table_header(table, ">cost/h", ">per M tokens", NULL);
+    if (w->prices && w->tokens > 0) mt_plain_table_column(table, ">cost");
+    mt_plain_table_column(table, "waits for");
 }
 
 static void add_figures(const struct mt_whatif *w, const struct mt_whatif_row *row, const struct mt_whatif_row *first,
-                        const struct mt_whatif_alternative *alternative, int note, struct mt_table *table) {
+                        const struct mt_whatif_alternative *alternative, int note, struct mt_plain_table *table) {
     char text[MT_UNITS_TEXT];
-    mt_table_cell(table, "%s", mt_units_seconds(row->step_s, text));
-    mt_table_cell(table, "%s", mt_units_count(row->tokens_per_s, text));
-    mt_table_cell(table, "-%.0f%% +%.0f%%", 100 * row->error_below, 100 * row->error);
+    mt_plain_table_cell(table, "%s", mt_units_seconds(row->step_s, text));
+    mt_plain_table_cell(table, "%s", mt_units_count(row->tokens_per_s, text));
+    mt_plain_table_cell(table, "-%.0f%% +%.0f%%", 100 * row->error_below, 100 * row->error);
     if (first->refused)
-        mt_table_cell(table, "-");
+        mt_plain_table_cell(table, "-");
     else
-        mt_table_cell(table, row->tie >= 0 ? "x %.2f, tie with row %d" : "x %.2f",
+        mt_plain_table_cell(table, row->tie >= 0 ? "x %.2f, tie with row %d" : "x %.2f",
                       row->tokens_per_s / first->tokens_per_s, row->tie + 1);
     if (row->headroom_rank < 0)
-        mt_table_cell(table, "-");
+        mt_plain_table_cell(table, "-");
     else
-        mt_table_cell(table, "%s (rank %d)", mt_units_bytes((double)row->headroom_bytes, text), row->headroom_rank);
+        mt_plain_table_cell(table, "%s (rank %d)", mt_units_bytes((double)row->headroom_bytes, text), row->headroom_rank);
     if (row->cannot_run)
-        mt_table_cell(table, "%s, cannot run here: see [%d]", figures(row), note);
+        mt_plain_table_cell(table, "%s, cannot run here: see [%d]", figures(row), note);
     else
-        mt_table_cell(table, "%s", figures(row));
-    if (w->tokens > 0) mt_table_cell(table, "%s", mt_units_seconds(3600 * hours_of(w, row), text));
+        mt_plain_table_cell(table, "%s", figures(row));
+    if (w->tokens > 0) mt_plain_table_cell(table, "%s", mt_units_seconds(3600 * hours_of(w, row), text));
     if (w->prices) {
-        mt_table_cell(table, "%.2f", alternative->per_hour);
-        mt_table_cell(table, "%.3g", cost_of_million(alternative, row));
+        mt_plain_table_cell(table, "%.2f", alternative->per_hour);
+        mt_plain_table_cell(table, "%.3g", cost_of_million(alternative, row));
     }
-    if (w->prices && w->tokens > 0) mt_table_cell(table, "%.2f", alternative->per_hour * hours_of(w, row));
-    mt_table_cell(table, "%s", row->binds);
+    if (w->prices && w->tokens > 0) mt_plain_table_cell(table, "%.2f", alternative->per_hour * hours_of(w, row));
+    mt_plain_table_cell(table, "%s", row->binds);
 }
 
 /* Why there is no plan, or why it cannot run; or null. */
@@ -79,23 +79,23 @@ static int note_number(const struct mt_whatif_answer *answer, int row, bool *fir
 }
 
 void mt_whatif_print(const struct mt_whatif *w, const struct mt_whatif_answer *answer, FILE *file) {
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     bool first;
     add_header(w, &table);
     for (int i = 0; i < answer->count; i++) {
         const struct mt_whatif_row *row = &answer->rows[i];
-        mt_table_row(&table);
-        mt_table_cell(&table, "%s", w->alternatives[i].what);
-        mt_table_cell(&table, row->nidle ? "%d (%d idle)" : "%d", w->alternatives[i].cluster->ndevices, row->nidle);
+        mt_plain_table_row(&table);
+        mt_plain_table_cell(&table, "%s", w->alternatives[i].what);
+        mt_plain_table_cell(&table, row->nidle ? "%d (%d idle)" : "%d", w->alternatives[i].cluster->ndevices, row->nidle);
         int note = note_of(row) ? note_number(answer, i, &first) : 0;
         if (row->refused)
-            mt_table_cell(&table, "none: see [%d]", note);
+            mt_plain_table_cell(&table, "none: see [%d]", note);
         else
             add_figures(w, row, &answer->rows[0], &w->alternatives[i], note, &table);
     }
     fprintf(file, "%s, %lld samples of %lld a step, %s\n", answer->model, (long long)answer->job.batch,
             (long long)answer->job.seq, mt_job_precision(&answer->job));
-    mt_table_print(&table, 2, file);
+    mt_plain_table_print(&table, 2, file);
     for (int i = 0; i < answer->count; i++) {
         int note = note_of(&answer->rows[i]) ? note_number(answer, i, &first) : 0;
         if (note && first) fprintf(file, "  [%d] %s\n", note, note_of(&answer->rows[i]));

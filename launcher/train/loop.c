@@ -240,8 +240,8 @@ static enum mt_status finish(struct trainer *t, bool stopped, struct mt_err *err
     mt_trainer_say_step(t);
     if (!stopped && t->data.val_count && (st = evaluate(t, true, err))) return st;
     if ((st = mt_trainer_report(t, stopped ? "stopped by a signal" : "finished", err)) || !o->trace) return st;
-    static const char *const streams[MT_NSTREAMS] = {"compute", "communication"};
-    st = mt_trace_write(t->comm, o->trace, streams, MT_NSTREAMS, t->events, t->nevents, t->clock_s, err);
+    static const char *const streams[] = {"compute", "communication"};
+    st = mt_trace_write(t->comm, o->trace, streams, 2, t->events, t->nevents, t->clock_s, err);
     if (!st) mt_progress_say(&t->progress, "trace %s", o->trace);
     return st;
 }

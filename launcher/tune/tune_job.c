@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/base/text/table.h"
+#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "kernels/device/device.h"
 #include "launcher/session/agree.h"
@@ -88,21 +88,21 @@ static void shape_text(const struct mt_linstr *c, char *text, size_t room) {
     if (used >= room) strcpy(text + room - 4, "...");
 }
 
-static void time_cell(struct mt_table *table, double seconds) {
+static void time_cell(struct mt_plain_table *table, double seconds) {
     char text[MT_UNITS_TEXT];
-    mt_table_cell(table, "%s", seconds > 0 ? mt_units_seconds(seconds, text) : "-");
+    mt_plain_table_cell(table, "%s", seconds > 0 ? mt_units_seconds(seconds, text) : "-");
 }
 
-static void gain_cell(struct mt_table *table, double before_s, double after_s) {
+static void gain_cell(struct mt_plain_table *table, double before_s, double after_s) {
     if (before_s > 0 && after_s > 0)
-        mt_table_cell(table, "%+.1f%%", 100 * (before_s / after_s - 1));
+        mt_plain_table_cell(table, "%+.1f%%", 100 * (before_s / after_s - 1));
     else
-        mt_table_cell(table, "-");
+        mt_plain_table_cell(table, "-");
 }
 
 static void print_program(const struct mt_tuning_report *r, const struct mt_lowered *low, const char *title) {
-    struct mt_table table = MT_TABLE_INIT;
-    mt_table_header(&table, "operator", "of", ">runs", ">default", ">tuned", ">gain", ">vendor", ">in a step", "chosen",
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
+    mt_plain_table_header(&table, "operator", "of", ">runs", ">default", ">tuned", ">gain", ">vendor", ">in a step", "chosen",
                     NULL);
     double default_s = 0, tuned_s = 0;
     for (int i = 0; i < r->ncalls; i++) {
@@ -111,45 +111,45 @@ static void print_program(const struct mt_tuning_report *r, const struct mt_lowe
         char shape[64];
         if (c->lowered != low || !c->known) continue;
         shape_text(instr, shape, sizeof shape);
-        mt_table_row(&table);
-        mt_table_cell(&table, "%s", mt_op_info[instr->kind].name);
-        mt_table_cell(&table, "%s", shape);
-        mt_table_cell(&table, "%lld", (long long)c->runs);
+        mt_plain_table_row(&table);
+        mt_plain_table_cell(&table, "%s", mt_op_info[instr->kind].name);
+        mt_plain_table_cell(&table, "%s", shape);
+        mt_plain_table_cell(&table, "%lld", (long long)c->runs);
         time_cell(&table, c->tuning.default_s);
         time_cell(&table, c->tuning.tuned_s);
         gain_cell(&table, c->tuning.default_s, c->tuning.tuned_s);
         time_cell(&table, c->tuning.vendor_s);
         time_cell(&table, (double)c->runs * c->tuning.tuned_s);
-        mt_table_cell(&table, "%s", c->tuning.choice);
+        mt_plain_table_cell(&table, "%s", c->tuning.choice);
         default_s += (double)c->runs * c->tuning.default_s, tuned_s += (double)c->runs * c->tuning.tuned_s;
     }
     printf("\n%s\n", title);
-    mt_table_row(&table);
-    mt_table_cell(&table, "all");
-    mt_table_cell(&table, "%s", "");
-    mt_table_cell(&table, "%s", "");
+    mt_plain_table_row(&table);
+    mt_plain_table_cell(&table, "all");
+    mt_plain_table_cell(&table, "%s", "");
+    mt_plain_table_cell(&table, "%s", "");
     time_cell(&table, default_s);
     time_cell(&table, tuned_s);
     gain_cell(&table, default_s, tuned_s);
-    mt_table_print(&table, 2, stdout);
+    mt_plain_table_print(&table, 2, stdout);
 }
 
 static void print_ranks(const struct totals *all, int n) {
-    struct mt_table table = MT_TABLE_INIT;
-    mt_table_header(&table, ">process", "device", ">calls", ">measured here", ">step, default", ">step, tuned", ">gain",
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
+    mt_plain_table_header(&table, ">process", "device", ">calls", ">measured here", ">step, default", ">step, tuned", ">gain",
                     NULL);
     for (int p = 0; p < n; p++) {
-        mt_table_row(&table);
-        mt_table_cell(&table, "%d", p);
-        mt_table_cell(&table, "%s", all[p].device);
-        mt_table_cell(&table, "%d", all[p].ncalls);
-        mt_table_cell(&table, "%d", all[p].nmeasured);
+        mt_plain_table_row(&table);
+        mt_plain_table_cell(&table, "%d", p);
+        mt_plain_table_cell(&table, "%s", all[p].device);
+        mt_plain_table_cell(&table, "%d", all[p].ncalls);
+        mt_plain_table_cell(&table, "%d", all[p].nmeasured);
         time_cell(&table, all[p].default_s);
         time_cell(&table, all[p].tuned_s);
         gain_cell(&table, all[p].default_s, all[p].tuned_s);
     }
     printf("\nprocesses (operators of a step, one after the other)\n");
-    mt_table_print(&table, 2, stdout);
+    mt_plain_table_print(&table, 2, stdout);
 }
 
 static void print(const struct job *j, struct mt_tuning_report *r) {

@@ -12,9 +12,11 @@
 #include "launcher/watch/watch.h"
 #include "launcher/watch/socket.h"
 
-/* Seconds between polls, and the most awake time that one gap between polls counts as. */
+/* Seconds between polls, the most awake time that one gap between polls counts as, and what the launcher gets to end
+ * this process after another was killed. */
 #define WATCH_POLL_S 0.2
 #define WATCH_GAP_S 0.5
+#define WATCH_LAUNCHER_S 1.0
 
 struct watch {
     struct mt_watch_options options;

@@ -52,11 +52,18 @@ void mt_watch_print(const struct watch *w, const char *text) {
     if (write(STDERR_FILENO, whole, strlen(whole)) < 0) return;
 }
 
+/* A process that was killed has mpirun end the others. It is left to do so: mpirun of Open MPI 4.1 may hang, or crash,
+ * in its own end if they exit in the same instant (its PMIx server still has their connections to close). */
+static void await_launcher(const struct watch *w, int code) {
+    if (code == mt_exit_code(MT_EPEER) && w->parent && getppid() == w->parent) mt_sleep_s(WATCH_LAUNCHER_S);
+}
+
 void mt_watch_die(const struct watch *w, int code, const char *text) {
     signal(SIGALRM, SIG_DFL);
     alarm(3); /* the output's reader may be stopped too; the main thread takes the signal */
     if (text) mt_watch_print(w, text);
     if (!ftrylockfile(stdout)) fflush_unlocked(stdout);
+    await_launcher(w, code);
     _exit(code);
 }
 

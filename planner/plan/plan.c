@@ -389,8 +389,7 @@ enum mt_status mt_plan_check(const struct mt_plan *plan, struct mt_err *err) {
     return mt_decisions_check(&plan->decisions, err);
 }
 
-/* Equal, or one is the other's first part. */
-static bool same_host(const char *a, const char *b) {
+bool mt_plan_same_host(const char *a, const char *b) {
     while (*a && *a == *b) a++, b++;
     return (!*a || *a == '.') && (!*b || *b == '.') && (!*a || !*b);
 }
@@ -398,8 +397,8 @@ static bool same_host(const char *a, const char *b) {
 static enum mt_status refuse_host(const struct mt_plan *plan, int nprocs, const char *const *host, int proc,
                                   struct mt_err *err) {
     int given = 0, running = 0;
-    for (int r = 0; r < plan->nranks; r++) given += same_host(plan->ranks[r].host, host[proc]);
-    for (int p = 0; p < nprocs; p++) running += same_host(host[p], host[proc]);
+    for (int r = 0; r < plan->nranks; r++) given += mt_plan_same_host(plan->ranks[r].host, host[proc]);
+    for (int p = 0; p < nprocs; p++) running += mt_plan_same_host(host[p], host[proc]);
     if (given)
         return mt_fail(err, MT_EINPUT, "%d processes run on host \"%.200s\", but the plan gives it %d rank%s", running,
                        host[proc], given, given == 1 ? "" : "s");
@@ -426,7 +425,7 @@ enum mt_status mt_plan_match(const struct mt_plan *plan, int nprocs, const char 
     enum mt_status st = MT_OK;
     for (int p = 0; p < nprocs && !st; p++) {
         int r = 0;
-        while (r < nprocs && (taken[r] || (named && !same_host(plan->ranks[r].host, host[p])))) r++;
+        while (r < nprocs && (taken[r] || (named && !mt_plan_same_host(plan->ranks[r].host, host[p])))) r++;
         if (r == nprocs) {
             st = refuse_host(plan, nprocs, host, p, err);
         } else {

@@ -214,6 +214,9 @@ const struct mt_plan_split *mt_plan_split_named(const struct mt_plan *plan, cons
 int mt_plan_storage_row(const struct mt_plan *plan, const char *parameter);
 bool mt_plan_stored_split(const struct mt_plan *plan, const char *parameter);
 
+/* Whether two names are of one host: equal, or one is the other's first part ("node7", "node7.cluster.example"). */
+bool mt_plan_same_host(const char *a, const char *b);
+
 /* Which rank of the plan each process is: by host where the plan names hosts (in the order of processes on
  * a host; "node7" and "node7.cluster.example" are one), else in order. host[nprocs]; place[nprocs] out. Refuses another
  * number of processes, and hosts the plan does not know or gives fewer ranks, by name. */

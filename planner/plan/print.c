@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "kernels/base/text/ranks.h"
-#include "kernels/base/text/table.h"
+#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "planner/plan/plan.h"
 
@@ -65,22 +65,22 @@ static void print_job(const struct mt_plan *p, FILE *file) {
         fprintf(file, "not clipped\n");
 }
 
-static void cell_share(struct mt_table *table, int64_t size, int64_t sum) {
-    mt_table_cell(table, "%lld", (long long)size);
-    mt_table_cell(table, "%.1f%%", sum ? 100.0 * (double)size / (double)sum : 0);
+static void cell_share(struct mt_plain_table *table, int64_t size, int64_t sum) {
+    mt_plain_table_cell(table, "%lld", (long long)size);
+    mt_plain_table_cell(table, "%.1f%%", sum ? 100.0 * (double)size / (double)sum : 0);
 }
 
 /* "3 x 8 + 2": whole micro-batches and what is left. */
-static void cell_micro(struct mt_table *table, bool idle, int64_t share, int64_t micro) {
+static void cell_micro(struct mt_plain_table *table, bool idle, int64_t share, int64_t micro) {
     if (idle)
-        mt_table_cell(table, "idle");
+        mt_plain_table_cell(table, "idle");
     else if (!share)
-        mt_table_cell(table, "-");
+        mt_plain_table_cell(table, "-");
     else if (share % micro)
-        mt_table_cell(table, "%lld x %lld + %lld", (long long)(share / micro), (long long)micro,
+        mt_plain_table_cell(table, "%lld x %lld + %lld", (long long)(share / micro), (long long)micro,
                       (long long)(share % micro));
     else
-        mt_table_cell(table, "%lld x %lld", (long long)(share / micro), (long long)micro);
+        mt_plain_table_cell(table, "%lld x %lld", (long long)(share / micro), (long long)micro);
 }
 
 /* Only where it is not the document's. */
@@ -95,36 +95,36 @@ static void print_order(const struct mt_plan *p, FILE *file) {
 }
 
 /* Another step's time, if it is known, and how much longer it is than the plan's. */
-static void cell_against(struct mt_table *table, double other_s, double step_s) {
+static void cell_against(struct mt_plain_table *table, double other_s, double step_s) {
     char time[MT_UNITS_TEXT];
-    mt_table_cell(table, "%s", other_s > 0 ? mt_units_seconds(other_s, time) : "-");
+    mt_plain_table_cell(table, "%s", other_s > 0 ? mt_units_seconds(other_s, time) : "-");
     if (other_s > 0)
-        mt_table_cell(table, "%+.1f%%", 100 * (other_s / step_s - 1));
+        mt_plain_table_cell(table, "%+.1f%%", 100 * (other_s / step_s - 1));
     else
-        mt_table_cell(table, "%s", "");
+        mt_plain_table_cell(table, "%s", "");
 }
 
 /* Why ranks take no part, and what using them would cost. */
 static void print_idle(const struct mt_plan *p, FILE *file) {
     const struct mt_plan_prediction *f = p->prediction;
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     if (!f->nidle) return;
     fprintf(file, "\nidle ranks (they join no message of the step)\n");
-    mt_table_header(&table, ">rank", "why", ">best step that uses it", ">against this", NULL);
+    mt_plain_table_header(&table, ">rank", "why", ">best step that uses it", ">against this", NULL);
     for (int i = 0; i < f->nidle; i++) {
         const struct mt_plan_idle *row = &f->idle[i];
-        mt_table_row(&table);
-        mt_table_cell(&table, "%d", row->rank);
-        mt_table_cell(&table, "%s", row->why);
+        mt_plain_table_row(&table);
+        mt_plain_table_cell(&table, "%d", row->rank);
+        mt_plain_table_cell(&table, "%s", row->why);
         cell_against(&table, row->step_s, f->step_s);
     }
-    mt_table_fold(&table, 1, ">ranks");
-    mt_table_print(&table, 2, file);
+    mt_plain_table_fold(&table, 1, ">ranks");
+    mt_plain_table_print(&table, 2, file);
 }
 
 static void print_ranks(const struct mt_plan *p, FILE *file) {
     const struct mt_plan_split *batch = mt_plan_split_named(p, "batch");
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     char bytes[MT_UNITS_TEXT];
     const int *place = mt_plan_places(p, &table.arena);
     bool hosts = p->ranks[0].host[0], classes = false, limits = false, reserved = false;
@@ -132,45 +132,45 @@ static void print_ranks(const struct mt_plan *p, FILE *file) {
         classes |= p->ranks[r].class[0] != 0, limits |= p->ranks[r].memory_bytes > 0;
         reserved |= p->ranks[r].reserved_bytes > 0;
     }
-    mt_table_column(&table, ">rank");
-    if (hosts) mt_table_column(&table, "host");
-    if (classes) mt_table_column(&table, "class");
-    mt_table_column(&table, ">speed");
-    mt_table_column(&table, mt_arena_printf(&table.arena, ">%s", mt_plan_split_text(batch, &table.arena)));
-    mt_table_header(&table, ">", "micro-batches", ">state", ">arena", NULL);
-    if (limits) mt_table_column(&table, ">of");
-    if (reserved) mt_table_column(&table, ">besides");
+    mt_plain_table_column(&table, ">rank");
+    if (hosts) mt_plain_table_column(&table, "host");
+    if (classes) mt_plain_table_column(&table, "class");
+    mt_plain_table_column(&table, ">speed");
+    mt_plain_table_column(&table, mt_arena_printf(&table.arena, ">%s", mt_plan_split_text(batch, &table.arena)));
+    mt_plain_table_header(&table, ">", "micro-batches", ">state", ">arena", NULL);
+    if (limits) mt_plain_table_column(&table, ">of");
+    if (reserved) mt_plain_table_column(&table, ">besides");
     int64_t state = 0, arena = 0;
     for (int r = 0; r < p->nranks; r++) {
-        mt_table_row(&table);
-        mt_table_cell(&table, "%d", r);
-        if (hosts) mt_table_cell(&table, "%s", p->ranks[r].host);
-        if (classes) mt_table_cell(&table, "%s", p->ranks[r].class);
-        mt_table_cell(&table, "%.4g", p->ranks[r].speed);
+        mt_plain_table_row(&table);
+        mt_plain_table_cell(&table, "%d", r);
+        if (hosts) mt_plain_table_cell(&table, "%s", p->ranks[r].host);
+        if (classes) mt_plain_table_cell(&table, "%s", p->ranks[r].class);
+        mt_plain_table_cell(&table, "%.4g", p->ranks[r].speed);
         cell_share(&table, batch->sizes[r], p->job.batch);
         cell_micro(&table, place[r] < 0, batch->sizes[r], p->micro[r]);
-        mt_table_cell(&table, "%s", mt_units_bytes((double)p->memory[r].state_bytes, bytes));
-        mt_table_cell(&table, "%s", mt_units_bytes((double)p->memory[r].arena_bytes, bytes));
+        mt_plain_table_cell(&table, "%s", mt_units_bytes((double)p->memory[r].state_bytes, bytes));
+        mt_plain_table_cell(&table, "%s", mt_units_bytes((double)p->memory[r].arena_bytes, bytes));
         if (p->ranks[r].memory_bytes)
-            mt_table_cell(&table, "%s", mt_units_bytes((double)p->ranks[r].memory_bytes, bytes));
+            mt_plain_table_cell(&table, "%s", mt_units_bytes((double)p->ranks[r].memory_bytes, bytes));
         else if (reserved && limits)
-            mt_table_cell(&table, "-");
-        if (reserved) mt_table_cell(&table, "%s", mt_units_bytes((double)p->ranks[r].reserved_bytes, bytes));
+            mt_plain_table_cell(&table, "-");
+        if (reserved) mt_plain_table_cell(&table, "%s", mt_units_bytes((double)p->ranks[r].reserved_bytes, bytes));
         state += p->memory[r].state_bytes;
         arena += p->memory[r].arena_bytes;
     }
-    mt_table_fold(&table, 1 + hosts, ">ranks");
-    mt_table_row(&table);
-    mt_table_cell(&table, "all");
-    for (int c = 0; c < hosts + classes + 1; c++) mt_table_cell(&table, "%s", "");
-    mt_table_cell(&table, "%lld", (long long)p->job.batch);
-    mt_table_cell(&table, "%s", "");
-    mt_table_cell(&table, "%s", "");
-    mt_table_cell(&table, "%s", mt_units_bytes((double)state, bytes));
-    mt_table_cell(&table, "%s", mt_units_bytes((double)arena, bytes));
+    mt_plain_table_fold(&table, 1 + hosts, ">ranks");
+    mt_plain_table_row(&table);
+    mt_plain_table_cell(&table, "all");
+    for (int c = 0; c < hosts + classes + 1; c++) mt_plain_table_cell(&table, "%s", "");
+    mt_plain_table_cell(&table, "%lld", (long long)p->job.batch);
+    mt_plain_table_cell(&table, "%s", "");
+    mt_plain_table_cell(&table, "%s", "");
+    mt_plain_table_cell(&table, "%s", mt_units_bytes((double)state, bytes));
+    mt_plain_table_cell(&table, "%s", mt_units_bytes((double)arena, bytes));
     fprintf(file, "\nranks (speed is relative; the arena holds the state and all else%s)\n",
             reserved ? "; besides: what a GPU needs for itself" : "");
-    mt_table_print(&table, 2, file);
+    mt_plain_table_print(&table, 2, file);
     print_order(p, file);
 }
 
@@ -214,15 +214,15 @@ static int64_t host_sum(const struct mt_plan *p, const struct mt_plan_split *spl
     return sum;
 }
 
-static void cell_of_split(const struct mt_plan *p, struct mt_table *table, const struct mt_plan_split *split,
+static void cell_of_split(const struct mt_plan *p, struct mt_plain_table *table, const struct mt_plan_split *split,
                           int rank) {
     bool devices = split->over == MT_OVER_DEVICE;
     int64_t sum = devices ? 0 : mt_plan_split_sum(p, split);
     if (rank < p->nranks) {
         cell_share(table, split->sizes[rank], devices ? host_sum(p, split, rank) : sum);
     } else if (devices) {
-        mt_table_cell(table, "%s", "");
-        mt_table_cell(table, "%s", "");
+        mt_plain_table_cell(table, "%s", "");
+        mt_plain_table_cell(table, "%s", "");
     } else {
         cell_share(table, sum, sum);
     }
@@ -230,61 +230,61 @@ static void cell_of_split(const struct mt_plan *p, struct mt_table *table, const
 
 /* One line a rank, as many splits side by side as a table has room for. */
 static void print_splits(const struct mt_plan *p, FILE *file) {
-    int most = (MT_TABLE_COLUMNS - 1) / 2;
+    int most = (MT_PLAIN_TABLE_COLUMNS - 1) / 2;
     for (int first = 0; first < p->nsplits;) {
-        struct mt_table table = MT_TABLE_INIT;
-        const struct mt_plan_split *shown[MT_TABLE_COLUMNS];
+        struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
+        const struct mt_plan_split *shown[MT_PLAIN_TABLE_COLUMNS];
         int n = 0;
         for (; first < p->nsplits && n < most; first++)
             if (!is_batch(&p->splits[first])) shown[n++] = &p->splits[first];
         if (!n) return;
-        mt_table_column(&table, ">rank");
+        mt_plain_table_column(&table, ">rank");
         for (int s = 0; s < n; s++) {
-            mt_table_column(&table, mt_arena_printf(&table.arena, ">%s", mt_plan_split_text(shown[s], &table.arena)));
-            mt_table_column(&table, ">");
+            mt_plain_table_column(&table, mt_arena_printf(&table.arena, ">%s", mt_plan_split_text(shown[s], &table.arena)));
+            mt_plain_table_column(&table, ">");
         }
         for (int r = 0; r <= p->nranks; r++) {
-            if (r == p->nranks) mt_table_fold(&table, 1, ">ranks");
-            mt_table_row(&table);
+            if (r == p->nranks) mt_plain_table_fold(&table, 1, ">ranks");
+            mt_plain_table_row(&table);
             if (r < p->nranks)
-                mt_table_cell(&table, "%d", r);
+                mt_plain_table_cell(&table, "%d", r);
             else
-                mt_table_cell(&table, "all");
+                mt_plain_table_cell(&table, "all");
             for (int s = 0; s < n; s++) cell_of_split(p, &table, shown[s], r);
         }
         fprintf(file, "\nsplits of storage and other labels\n");
-        mt_table_print(&table, 2, file);
+        mt_plain_table_print(&table, 2, file);
     }
 }
 
 static void print_rows(const struct mt_decisions *d, FILE *file) {
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     fprintf(file, "\nrows (the first that matches a name applies)\n");
     for (int i = 0; i < d->nrules; i++) {
-        mt_table_row(&table);
-        mt_table_cell(&table, "operators on samples");
-        mt_table_cell(&table, "%s", d->rules[i].pattern);
-        mt_table_cell(&table, "%s", mt_plan_rule_text(&d->rules[i], &table.arena));
+        mt_plain_table_row(&table);
+        mt_plain_table_cell(&table, "operators on samples");
+        mt_plain_table_cell(&table, "%s", d->rules[i].pattern);
+        mt_plain_table_cell(&table, "%s", mt_plan_rule_text(&d->rules[i], &table.arena));
     }
     for (int i = 0; i < d->nstorage; i++) {
-        mt_table_row(&table);
-        mt_table_cell(&table, "parameters, their state");
-        mt_table_cell(&table, "%s", d->storage[i].pattern);
-        mt_table_cell(&table, "%s", mt_plan_storage_text(&d->storage[i], &table.arena));
+        mt_plain_table_row(&table);
+        mt_plain_table_cell(&table, "parameters, their state");
+        mt_plain_table_cell(&table, "%s", d->storage[i].pattern);
+        mt_plain_table_cell(&table, "%s", mt_plan_storage_text(&d->storage[i], &table.arena));
     }
-    mt_table_print(&table, 2, file);
+    mt_plain_table_print(&table, 2, file);
 }
 
 /* Of one kind, the rows that others precede say from where on they hold. */
-static void cell_size(struct mt_table *table, const struct mt_algorithm_row *rows, int i) {
+static void cell_size(struct mt_plain_table *table, const struct mt_algorithm_row *rows, int i) {
     const struct mt_algorithm_row *row = &rows[i];
     char bytes[MT_UNITS_TEXT];
     bool first = true;
     for (int j = 0; j < i; j++) first &= rows[j].kind != row->kind;
     if (row->up_to_bytes)
-        mt_table_cell(table, "up to %s", mt_units_bytes((double)row->up_to_bytes, bytes));
+        mt_plain_table_cell(table, "up to %s", mt_units_bytes((double)row->up_to_bytes, bytes));
     else
-        mt_table_cell(table, first ? "of any size" : "larger");
+        mt_plain_table_cell(table, first ? "of any size" : "larger");
 }
 
 static void print_collectives(const struct mt_plan *p, FILE *file) {
@@ -301,23 +301,23 @@ static void print_collectives(const struct mt_plan *p, FILE *file) {
         fprintf(file, "in buckets of %s)\n", mt_units_bytes((double)d->bucket_bytes, bytes));
     else
         fprintf(file, "one by one)\n");
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     bool sized = false;
     for (int i = 0; i < d->nalgorithms; i++) sized |= d->algorithms[i].up_to_bytes > 0;
     for (int i = 0; i < d->nalgorithms; i++) {
         const struct mt_algorithm_row *row = &d->algorithms[i];
-        mt_table_row(&table);
-        mt_table_cell(&table, "%s", mt_coll_name(row->kind));
+        mt_plain_table_row(&table);
+        mt_plain_table_cell(&table, "%s", mt_coll_name(row->kind));
         if (sized) cell_size(&table, d->algorithms, i);
-        mt_table_cell(&table, "%s", row->algorithm);
+        mt_plain_table_cell(&table, "%s", row->algorithm);
         if (mt_coll_reduces(row->kind))
-            mt_table_cell(&table, "gradients as %s, summed in %s", mt_type_name(mt_plan_wire(p)),
+            mt_plain_table_cell(&table, "gradients as %s, summed in %s", mt_type_name(mt_plan_wire(p)),
                           mt_type_name(mt_type_acc(p->job.precision)));
         else
-            mt_table_cell(&table, "values in their own type");
+            mt_plain_table_cell(&table, "values in their own type");
     }
     if (!d->nalgorithms) fprintf(file, "  none\n");
-    mt_table_print(&table, 2, file);
+    mt_plain_table_print(&table, 2, file);
 }
 
 /* Ranks that a person leaves out are not in the bound's space. */
@@ -379,47 +379,47 @@ void mt_plan_print_summary(const struct mt_plan *p, FILE *file) {
     summarize_idle(p, file);
 }
 
-static void cell_part(struct mt_table *table, double s, double whole) {
+static void cell_part(struct mt_plain_table *table, double s, double whole) {
     char time[MT_UNITS_TEXT];
-    mt_table_cell(table, "%s", mt_units_seconds(s, time));
-    mt_table_cell(table, "%.0f%%", 100 * s / whole);
+    mt_plain_table_cell(table, "%s", mt_units_seconds(s, time));
+    mt_plain_table_cell(table, "%.0f%%", 100 * s / whole);
 }
 
 static void print_times(const struct mt_plan *p, FILE *file) {
     const struct mt_plan_prediction *f = p->prediction;
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     const int *place = mt_plan_places(p, &table.arena);
     fprintf(file, "\npredicted step by rank (communication as far as computing does not hide it)\n");
-    mt_table_header(&table, ">rank", ">computing", ">", ">communicating", ">", ">idle", ">", NULL);
+    mt_plain_table_header(&table, ">rank", ">computing", ">", ">communicating", ">", ">idle", ">", NULL);
     for (int r = 0; r < p->nranks; r++) {
-        mt_table_row(&table);
-        mt_table_cell(&table, "%d", r);
+        mt_plain_table_row(&table);
+        mt_plain_table_cell(&table, "%d", r);
         if (place[r] < 0) {
-            mt_table_cell(&table, "idle");
+            mt_plain_table_cell(&table, "idle");
             continue;
         }
         cell_part(&table, f->times[r].compute_s, f->step_s);
         cell_part(&table, f->times[r].exposed_s, f->step_s);
         cell_part(&table, f->times[r].idle_s, f->step_s);
     }
-    mt_table_fold(&table, 1, ">ranks");
-    mt_table_print(&table, 2, file);
+    mt_plain_table_fold(&table, 1, ">ranks");
+    mt_plain_table_print(&table, 2, file);
 }
 
 static void print_rejected(const struct mt_plan *p, FILE *file) {
     const struct mt_plan_prediction *f = p->prediction;
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     if (!f->nrejected) return;
     fprintf(file, "\nrejected alternatives\n");
-    mt_table_header(&table, "what", ">step", ">against this", "why", NULL);
+    mt_plain_table_header(&table, "what", ">step", ">against this", "why", NULL);
     for (int i = 0; i < f->nrejected; i++) {
         const struct mt_plan_rejected *row = &f->rejected[i];
-        mt_table_row(&table);
-        mt_table_cell(&table, "%s", row->what);
+        mt_plain_table_row(&table);
+        mt_plain_table_cell(&table, "%s", row->what);
         cell_against(&table, row->step_s, f->step_s);
-        mt_table_cell(&table, "%s", row->why);
+        mt_plain_table_cell(&table, "%s", row->why);
     }
-    mt_table_print(&table, 2, file);
+    mt_plain_table_print(&table, 2, file);
 }
 
 void mt_plan_print(const struct mt_plan *plan, FILE *file) {

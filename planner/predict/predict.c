@@ -8,6 +8,7 @@
 #include "kernels/base/number/hash.h"
 #include "synth/lower/internal.h"
 #include "planner/predict/communicators.h"
+#include "planner/predict/record.h"
 #include "planner/predict/simulate.h"
 
 enum { STEPS = 3 };
@@ -106,7 +107,8 @@ static int rendezvous_of(struct predictor *p, int a, enum mt_block_kind block, c
     for (int m = *first; m >= 0; m = p->sim.rendezvous[m].next)
         if (p->sim.rendezvous[m].group == group && p->sim.rendezvous[m].chunk == c->chunk_index) return m;
     int link = mt_cost_link(&p->costs, c->group, c->problem.n);
-    struct mt_sim_rendezvous made = {.group = group, .chunk = c->chunk_index, .next = *first, .alone_s = alone_s};
+    struct mt_sim_rendezvous made = {
+        .group = group, .chunk = c->chunk_index, .next = *first, .stream = c->stream, .alone_s = alone_s};
     const struct mt_cluster *cluster = p->costs.cluster;
     for (int i = 0; i < c->problem.n; i++) made.naps |= is_cpu(p, c->group[i]);
     made.spins = !made.naps;
@@ -173,18 +175,25 @@ struct queueing {
     const struct mt_sim_item *priced; /* [instrs] */
     int *queued;                      /* [instrs]: how often each has been added */
     bool *awaited;                    /* [instrs]: another instruction waits for it */
+    bool apart;                       /* each operator is an item of its own */
 };
 
 /* Whether an operator may be added to the item before it on its stream: no other item waits for either's end. */
 static bool may_join(const struct queueing *q, const struct mt_sim_item *before, const struct mt_linstr *c,
                      const struct mt_sim_item *item, bool barrier) {
-    return c->what == MT_LOWERED_OP && c->wait < 0 && before->rendezvous < 0 && before->unpack_s == 0 &&
+    return c->what == MT_LOWERED_OP && !c->nwaits && before->rendezvous < 0 && before->unpack_s == 0 &&
            !q->awaited[before->instr] && before->work == item->work && (!barrier || before->phase == item->phase);
 }
 
+static const struct mt_sim_wait *waits_of(struct mt_arena *arena, const struct mt_linstr *c, const struct queueing *q) {
+    struct mt_sim_wait *waits = c->nwaits ? mt_new(arena, struct mt_sim_wait, c->nwaits) : NULL;
+    for (int w = 0; w < c->nwaits; w++) waits[w] = (struct mt_sim_wait){c->waits[w], q->queued[c->waits[w]]};
+    return waits;
+}
+
 /* Add a block's instructions once. */
-static void add_block(struct mt_sim_actor *actor, const struct mt_lowered *low, enum mt_block_kind block,
-                      struct mt_sim_item like, struct queueing *q) {
+static void add_block(struct mt_arena *arena, struct mt_sim_actor *actor, const struct mt_lowered *low,
+                      enum mt_block_kind block, struct mt_sim_item like, struct queueing *q) {
     for (int i = low->block_begin[block]; i < low->block_begin[block + 1]; i++) {
         const struct mt_linstr *c = &low->instrs[i];
         if (c->what == MT_LOWERED_ALIAS) continue;
@@ -192,11 +201,11 @@ static void add_block(struct mt_sim_actor *actor, const struct mt_lowered *low, 
         item.instr = i;
         item.phase = like.phase;
         item.work = like.work;
-        item.wait = c->wait;
-        item.need = c->wait >= 0 ? q->queued[c->wait] : 0;
+        item.nwaits = c->nwaits;
+        item.waits = waits_of(arena, c, q);
         q->queued[i]++;
         struct mt_sim_item *next = &actor->items[c->stream][actor->nitems[c->stream]], *before = next - 1;
-        if (actor->nitems[c->stream] && may_join(q, before, c, &item, actor->body_barrier)) {
+        if (!q->apart && actor->nitems[c->stream] && may_join(q, before, c, &item, actor->body_barrier)) {
             before->own_s += item.own_s;
             before->instr = i;
             continue;
@@ -211,19 +220,20 @@ static void add_items(struct predictor *p, struct mt_sim_actor *actor, const str
                       const struct mt_sim_item *priced) {
     int body = low->block_begin[MT_LAST] - low->block_begin[MT_BODY], phase = 0;
     int64_t most = low->ninstrs + (low->body_count > 1 ? (low->body_count - 1) * body : 0);
-    struct queueing q = {.priced = priced};
+    struct queueing q = {.priced = priced, .apart = p->sim.timeline != NULL};
+    struct mt_arena *arena = &p->sim.arena;
     q.queued = mt_calloc((size_t)low->ninstrs + 1, sizeof *q.queued);
     q.awaited = mt_calloc((size_t)low->ninstrs + 1, sizeof *q.awaited);
     for (int i = 0; i < low->ninstrs; i++)
-        if (low->instrs[i].wait >= 0) q.awaited[low->instrs[i].wait] = true;
-    for (int s = 0; s < MT_NSTREAMS; s++) actor->items[s] = mt_new(&p->sim.arena, struct mt_sim_item, most);
-    add_block(actor, low, MT_PROLOGUE, (struct mt_sim_item){.work = true}, &q);
+        for (int w = 0; w < low->instrs[i].nwaits; w++) q.awaited[low->instrs[i].waits[w]] = true;
+    for (int s = 0; s < low->nstreams; s++) actor->items[s] = mt_new(&p->sim.arena, struct mt_sim_item, most);
+    add_block(arena, actor, low, MT_PROLOGUE, (struct mt_sim_item){.work = true}, &q);
     for (int64_t i = 0; i < low->body_count && body; i++)
-        add_block(actor, low, MT_BODY, (struct mt_sim_item){.work = true, .phase = i ? ++phase : phase}, &q);
-    if (!low->body_count) add_block(actor, low, MT_BODY, (struct mt_sim_item){0}, &q);
+        add_block(arena, actor, low, MT_BODY, (struct mt_sim_item){.work = true, .phase = i ? ++phase : phase}, &q);
+    if (!low->body_count) add_block(arena, actor, low, MT_BODY, (struct mt_sim_item){0}, &q);
     if (low->body_barrier) phase++;
-    add_block(actor, low, MT_LAST, (struct mt_sim_item){.work = true, .phase = phase}, &q);
-    add_block(actor, low, MT_EPILOGUE, (struct mt_sim_item){.work = true, .phase = phase}, &q);
+    add_block(arena, actor, low, MT_LAST, (struct mt_sim_item){.work = true, .phase = phase}, &q);
+    add_block(arena, actor, low, MT_EPILOGUE, (struct mt_sim_item){.work = true, .phase = phase}, &q);
     actor->nphases = phase + 1;
     free(q.queued);
     free(q.awaited);
@@ -278,7 +288,9 @@ static enum mt_status make_actors(struct predictor *p) {
                                                                   .state_bytes = low->state_bytes,
                                                                   .arena_bytes = low->arena_bytes};
             *link = ++p->sim.nactors;
+            p->sim.nstreams = low->nstreams;
             price_actor(p, *link - 1, low);
+            if (p->sim.timeline) mt_recording_actor(p->sim.timeline, low);
             mt_lowered_free(low);
         }
         p->actor_of[r] = *link - 1;
@@ -387,6 +399,12 @@ static void report(struct predictor *p, const double *ends_s, struct mt_predicti
 enum mt_status mt_predict(const struct mt_program *program, const struct mt_costs *costs,
                           const struct mt_lower_options *options, struct mt_prediction *prediction,
                           struct mt_err *err) {
+    return mt_predict_timeline(program, costs, options, prediction, NULL, err);
+}
+
+enum mt_status mt_predict_timeline(const struct mt_program *program, const struct mt_costs *costs,
+                                   const struct mt_lower_options *options, struct mt_prediction *prediction,
+                                   struct mt_timeline *timeline, struct mt_err *err) {
     struct predictor p = {.program = program, .options = *options, .costs = *costs, .err = err};
     p.options.sketch = true;
     size_t n = (size_t)program->nranks, ninstrs = 0;
@@ -399,10 +417,14 @@ enum mt_status mt_predict(const struct mt_program *program, const struct mt_cost
     p.rendezvous_of = mt_calloc(ninstrs + 1, sizeof *p.rendezvous_of);
     memset(p.rendezvous_of, -1, ninstrs * sizeof *p.rendezvous_of);
     *prediction = (struct mt_prediction){0};
+    if (timeline) mt_recording_begin(p.sim.timeline = timeline, program->nranks);
     enum mt_status st = make_actors(&p);
+    if (!st && timeline) mt_recording_ranks(timeline, p.actor_of);
     double ends_s[STEPS];
     if (!st) st = mt_sim_run(&p.sim, STEPS, ends_s, err);
     if (!st) report(&p, ends_s, prediction);
+    if (!st && timeline) mt_recording_end(timeline, ends_s[STEPS - 2], ends_s[STEPS - 1]);
+    if (st && timeline) mt_timeline_release(timeline);
     mt_arena_release(&p.sim.arena);
     free(p.basis);
     free(p.actor_of);

@@ -4,12 +4,16 @@
 
 #include "planner/predict/predict.h"
 
+struct mt_sim_wait {
+    int instr, times;
+};
+
 /* One instruction of a stream, in one iteration. */
 struct mt_sim_item {
     int instr;
-    int phase;      /* may begin when all earlier phases of its rank have ended */
-    int wait;       /* the instruction that it waits for, or -1 */
-    int need;       /* how often that one must have ended in this step */
+    int phase;  /* may begin when all earlier phases of its rank have ended */
+    int nwaits; /* instructions that it waits for, and how often each must have ended in this step */
+    const struct mt_sim_wait *waits;
     bool work;      /* false: it takes no time, but keeps its place in the order */
     int rendezvous; /* of a collective; else -1 */
     int kernels;    /* that a collective launches, one after another */
@@ -23,10 +27,10 @@ struct mt_sim_actor {
     int ninstrs; /* of its lowered program */
     bool body_barrier;
     int64_t state_bytes, arena_bytes;
-    struct mt_sim_item *items[MT_NSTREAMS];
-    int nitems[MT_NSTREAMS];
+    struct mt_sim_item *items[MT_MOST_STREAMS];
+    int nitems[MT_MOST_STREAMS];
     int nphases;
-    double copy_rate; /* rate of both streams while one packs or unpacks and the other computes */
+    double copy_rate; /* rate of all streams while one copies, packs or unpacks and another computes */
     double yield_s;   /* how long each kernel of a collective waits for multiprocessors while the rank computes */
     /* out, of the last step: */
     double compute_s, comm_s, hidden_s;
@@ -34,7 +38,7 @@ struct mt_sim_actor {
 
 /* A collective of one group, or a chunk of it. */
 struct mt_sim_rendezvous {
-    int group, chunk;
+    int group, chunk, stream;
     int next; /* of the same instruction in another group or of another chunk; or -1 */
     double alone_s, compute_slowdown, comm_slowdown;
     bool naps;                                /* a rank that waits sleeps at times (mt_comm_backoff_s) */
@@ -42,12 +46,15 @@ struct mt_sim_rendezvous {
     int nmembers, members_capacity, *members; /* actors */
 };
 
+struct mt_timeline;
+
 struct mt_sim {
     struct mt_arena arena;
-    int nactors;
+    int nstreams, nactors;
     struct mt_sim_actor *actors;
     int nrendezvous, rendezvous_capacity;
     struct mt_sim_rendezvous *rendezvous;
+    struct mt_timeline *timeline; /* or null: the last step is recorded (record.h) */
 };
 
 /* Simulate nsteps steps; ends_s[i]: when the last rank ends step i. MT_EBUG when ranks wait for each other in a circle.

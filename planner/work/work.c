@@ -313,7 +313,7 @@ static enum mt_status read_steps(struct reading *r, struct mt_err *err) {
                 continue;
             }
             struct mt_work_step *step = &w->steps[w->nsteps];
-            *step = (struct mt_work_step){-1, -1, c->wait >= 0 ? step_of[c->wait] : -1, -1};
+            *step = (struct mt_work_step){-1, -1, c->nwaits ? step_of[c->waits[0]] : -1, -1};
             for (int k = 0; k < c->nin && c->what == MT_LOWERED_COLLECTIVE; k++)
                 if (writer[c->in[k]] > step->from) step->from = writer[c->in[k]];
             for (int k = 0; k < c->nout; k++) writer[c->out[k]] = w->nsteps;

@@ -19,29 +19,29 @@ enum matrix { BANDWIDTH = 1, LATENCY = 2 };
 
 /* The bandwidth from each rank to each, their latency, or both: bandwidth above the diagonal, latency below. */
 static void print_matrix(const struct mt_cluster *c, enum matrix what, FILE *file) {
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     char text[MT_UNITS_TEXT];
-    mt_table_column(&table, what == BANDWIDTH ? ">from" : ">rank");
+    mt_plain_table_column(&table, what == BANDWIDTH ? ">from" : ">rank");
     for (int d = 0; d < c->ndevices; d++)
-        mt_table_column(&table, mt_arena_printf(&table.arena, what == BANDWIDTH ? ">to %d" : ">%d", d));
+        mt_plain_table_column(&table, mt_arena_printf(&table.arena, what == BANDWIDTH ? ">to %d" : ">%d", d));
     for (int a = 0; a < c->ndevices; a++) {
-        mt_table_row(&table);
-        mt_table_cell(&table, "%d", a);
+        mt_plain_table_row(&table);
+        mt_plain_table_cell(&table, "%d", a);
         for (int b = 0; b < c->ndevices; b++) {
             struct mt_path path = mt_cluster_path(c, a, b);
             if (a == b)
-                mt_table_cell(&table, ".");
+                mt_plain_table_cell(&table, ".");
             else if (what == BANDWIDTH || (what != LATENCY && a < b))
                 mt_cluster_cell_rate(&table, path.bandwidth_Bps, "B/s");
             else
-                mt_table_cell(&table, "%s", mt_units_seconds(path.latency_s, text));
+                mt_plain_table_cell(&table, "%s", mt_units_seconds(path.latency_s, text));
         }
     }
     static const char *const titles[] = {[BANDWIDTH] = "bandwidth from the rank of the row to that of the column",
                                          [LATENCY] = "latency, half a round trip",
                                          [BANDWIDTH | LATENCY] = "bandwidth above the diagonal, latency below"};
     fprintf(file, "\npairs (%s; %d of %d measured)\n", titles[what], c->npairs, c->ndevices * (c->ndevices - 1) / 2);
-    mt_table_print(&table, 2, file);
+    mt_plain_table_print(&table, 2, file);
 }
 
 /* Pairs of two classes over one link; with many classes, of all classes together. */
@@ -191,25 +191,25 @@ static void count_classes(struct pair_classes *p) {
 }
 
 static void print_pair_classes(const struct mt_cluster *c, FILE *file) {
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     char text[MT_UNITS_TEXT];
     bool any = c->nclasses > CLASSES_MOST;
     struct pair_classes p = {.cluster = c, .arena = &table.arena, .nclasses = any ? 1 : c->nclasses};
     count_classes(&p);
-    mt_table_header(&table, "class", "class", "link", ">pairs", ">bandwidth from", ">to", ">latency from", ">to", NULL);
+    mt_plain_table_header(&table, "class", "class", "link", ">pairs", ">bandwidth from", ">to", ">latency from", ">to", NULL);
     for (int i = 0; i < p.nrows; i++) {
         const struct pair_class *row = &p.rows[i];
-        mt_table_row(&table);
-        for (int k = 0; k < 2; k++) mt_table_cell(&table, "%s", any ? "any" : c->classes[row->class[k]].name);
-        mt_table_cell(&table, "%s", mt_cluster_link_name(c, row->link));
-        mt_table_cell(&table, "%lld", (long long)row->npairs);
+        mt_plain_table_row(&table);
+        for (int k = 0; k < 2; k++) mt_plain_table_cell(&table, "%s", any ? "any" : c->classes[row->class[k]].name);
+        mt_plain_table_cell(&table, "%s", mt_cluster_link_name(c, row->link));
+        mt_plain_table_cell(&table, "%lld", (long long)row->npairs);
         mt_cluster_cell_rate(&table, row->least_Bps, "B/s");
         mt_cluster_cell_rate(&table, row->most_Bps, "B/s");
-        mt_table_cell(&table, "%s", mt_units_seconds(row->least_s, text));
-        mt_table_cell(&table, "%s", mt_units_seconds(row->most_s, text));
+        mt_plain_table_cell(&table, "%s", mt_units_seconds(row->least_s, text));
+        mt_plain_table_cell(&table, "%s", mt_units_seconds(row->most_s, text));
     }
     fprintf(file, "\npairs, by class (%d of %d measured)\n", c->npairs, c->ndevices * (c->ndevices - 1) / 2);
-    mt_table_print(&table, 2, file);
+    mt_plain_table_print(&table, 2, file);
 }
 
 void mt_cluster_print_pairs(const struct mt_cluster *c, FILE *file) {

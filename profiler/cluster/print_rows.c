@@ -5,24 +5,24 @@
 #include "kernels/base/text/units.h"
 #include "profiler/cluster/print.h"
 
-void mt_cluster_cell_rate(struct mt_table *table, double value, const char *unit) {
+void mt_cluster_cell_rate(struct mt_plain_table *table, double value, const char *unit) {
     char text[MT_UNITS_TEXT];
     if (value > 0)
-        mt_table_cell(table, "%s%s%s", mt_units_count(value, text), value < 999.5 ? " " : "", unit);
+        mt_plain_table_cell(table, "%s%s%s", mt_units_count(value, text), value < 999.5 ? " " : "", unit);
     else
-        mt_table_cell(table, "-");
+        mt_plain_table_cell(table, "-");
 }
 
-void mt_cluster_cell_bytes(struct mt_table *table, int64_t bytes) {
+void mt_cluster_cell_bytes(struct mt_plain_table *table, int64_t bytes) {
     char text[MT_UNITS_TEXT];
-    mt_table_cell(table, "%s", bytes ? mt_units_bytes((double)bytes, text) : "-");
+    mt_plain_table_cell(table, "%s", bytes ? mt_units_bytes((double)bytes, text) : "-");
 }
 
-void mt_cluster_cell_part(struct mt_table *table, double part) {
+void mt_cluster_cell_part(struct mt_plain_table *table, double part) {
     if (part > 0)
-        mt_table_cell(table, "%.1f%%", 100 * part);
+        mt_plain_table_cell(table, "%.1f%%", 100 * part);
     else
-        mt_table_cell(table, "-");
+        mt_plain_table_cell(table, "-");
 }
 
 const char *mt_cluster_link_name(const struct mt_cluster *c, int link) {
@@ -81,12 +81,12 @@ static int text_order(const char *a, const char *b) {
 }
 
 /* "a", "a to d" of consecutive rows, "a .. d" of others. */
-static void cell_names(struct mt_table *table, struct fold fold, const char *first, const char *last) {
+static void cell_names(struct mt_plain_table *table, struct fold fold, const char *first, const char *last) {
     bool consecutive = fold.last - fold.first + 1 == fold.count;
     if (fold.count == 1)
-        mt_table_cell(table, "%s", first);
+        mt_plain_table_cell(table, "%s", first);
     else
-        mt_table_cell(table, "%s %s %s", first, consecutive ? "to" : "..", last);
+        mt_plain_table_cell(table, "%s %s %s", first, consecutive ? "to" : "..", last);
 }
 
 /* ---- nodes ---- */
@@ -110,7 +110,7 @@ static int node_order(const struct folding *f, int a, int b) {
 }
 
 void mt_cluster_print_nodes(const struct mt_cluster *c, FILE *file) {
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     bool driver = false, nics = false, rates = false;
     for (int n = 0; n < c->nnodes; n++) {
         driver |= c->nodes[n].driver != NULL, nics |= c->nodes[n].nics != NULL;
@@ -120,28 +120,28 @@ void mt_cluster_print_nodes(const struct mt_cluster *c, FILE *file) {
     int *devices = devices_of_nodes(c, &table.arena);
     int nfolds = fold_rows((struct folding){c, devices, node_order}, c->nnodes, &table.arena, &folds);
     bool folded = nfolds < c->nnodes;
-    mt_table_header(&table, "node", ">devices", ">cores", ">memory", "inside", NULL);
-    if (rates) mt_table_header(&table, ">egress", ">ingress", NULL);
-    if (driver) mt_table_column(&table, "driver");
-    if (nics) mt_table_column(&table, "network devices");
-    if (folded) mt_table_column(&table, ">nodes");
+    mt_plain_table_header(&table, "node", ">devices", ">cores", ">memory", "inside", NULL);
+    if (rates) mt_plain_table_header(&table, ">egress", ">ingress", NULL);
+    if (driver) mt_plain_table_column(&table, "driver");
+    if (nics) mt_plain_table_column(&table, "network devices");
+    if (folded) mt_plain_table_column(&table, ">nodes");
     for (int i = 0; i < nfolds; i++) {
         const struct mt_cluster_node *node = &c->nodes[folds[i].first];
-        mt_table_row(&table);
+        mt_plain_table_row(&table);
         cell_names(&table, folds[i], node->name, c->nodes[folds[i].last].name);
-        mt_table_cell(&table, "%d", devices[folds[i].first]);
-        mt_table_cell(&table, node->cores ? "%d" : "-", node->cores);
+        mt_plain_table_cell(&table, "%d", devices[folds[i].first]);
+        mt_plain_table_cell(&table, node->cores ? "%d" : "-", node->cores);
         mt_cluster_cell_bytes(&table, node->memory_bytes);
-        mt_table_cell(&table, "%s", mt_cluster_link_name(c, node->inside));
+        mt_plain_table_cell(&table, "%s", mt_cluster_link_name(c, node->inside));
         if (rates) mt_cluster_cell_rate(&table, node->egress_Bps, "B/s");
         if (rates) mt_cluster_cell_rate(&table, node->ingress_Bps, "B/s");
-        if (driver) mt_table_cell(&table, "%s", node->driver ? node->driver : "-");
-        if (nics) mt_table_cell(&table, "%s", node->nics ? node->nics : "-");
-        if (folded) mt_table_cell(&table, "%d", folds[i].count);
+        if (driver) mt_plain_table_cell(&table, "%s", node->driver ? node->driver : "-");
+        if (nics) mt_plain_table_cell(&table, "%s", node->nics ? node->nics : "-");
+        if (folded) mt_plain_table_cell(&table, "%d", folds[i].count);
     }
     fprintf(file, "\nnodes (network: %s%s%s)\n", mt_cluster_link_name(c, c->network), c->nccl ? "; NCCL " : "",
             c->nccl ? c->nccl : "");
-    mt_table_print(&table, 2, file);
+    mt_plain_table_print(&table, 2, file);
 }
 
 /* ---- devices ---- */
@@ -157,35 +157,35 @@ static int device_order(const struct folding *f, int a, int b) {
 }
 
 void mt_cluster_print_devices(const struct mt_cluster *c, FILE *file) {
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     bool emulated = false, masks = false, gpus = !strcmp(mt_cluster_kind(c), "cuda");
     for (int d = 0; d < c->ndevices; d++) emulated |= c->devices[d].emulated != 1, masks |= c->devices[d].mask[0] != 0;
     struct fold *folds;
     int nfolds = fold_rows((struct folding){c, NULL, device_order}, c->ndevices, &table.arena, &folds);
     const struct fold alone = {0, 0, 1};
     bool folded = nfolds < c->ndevices;
-    mt_table_header(&table, folded ? "rank" : ">rank", "node", "class", ">speed", ">+-", NULL);
-    if (emulated) mt_table_column(&table, ">emulated");
-    if (!gpus) mt_table_column(&table, ">stolen");
-    mt_table_column(&table, ">memory");
-    if (folded) mt_table_column(&table, ">devices");
-    if (masks) mt_table_column(&table, "cores");
+    mt_plain_table_header(&table, folded ? "rank" : ">rank", "node", "class", ">speed", ">+-", NULL);
+    if (emulated) mt_plain_table_column(&table, ">emulated");
+    if (!gpus) mt_plain_table_column(&table, ">stolen");
+    mt_plain_table_column(&table, ">memory");
+    if (folded) mt_plain_table_column(&table, ">devices");
+    if (masks) mt_plain_table_column(&table, "cores");
     for (int i = 0; i < nfolds; i++) {
         const struct mt_cluster_device *device = &c->devices[folds[i].first], *last = &c->devices[folds[i].last];
-        mt_table_row(&table);
+        mt_plain_table_row(&table);
         cell_names(&table, folds[i], mt_arena_printf(&table.arena, "%d", folds[i].first),
                    mt_arena_printf(&table.arena, "%d", folds[i].last));
         cell_names(&table, device->node == last->node ? alone : folds[i], c->nodes[device->node].name,
                    c->nodes[last->node].name);
-        mt_table_cell(&table, "%s", c->classes[device->class].name);
-        mt_table_cell(&table, "%.3f", device->speed);
+        mt_plain_table_cell(&table, "%s", c->classes[device->class].name);
+        mt_plain_table_cell(&table, "%.3f", device->speed);
         mt_cluster_cell_part(&table, device->speed_error);
-        if (emulated) mt_table_cell(&table, device->emulated == 1 ? "-" : "%g", device->emulated);
+        if (emulated) mt_plain_table_cell(&table, device->emulated == 1 ? "-" : "%g", device->emulated);
         if (!gpus) mt_cluster_cell_part(&table, device->stolen);
         mt_cluster_cell_bytes(&table, device->memory_bytes);
-        if (folded) mt_table_cell(&table, "%d", folds[i].count);
-        if (masks) mt_table_cell(&table, "%s", folds[i].count > 1 ? "" : device->mask);
+        if (folded) mt_plain_table_cell(&table, "%d", folds[i].count);
+        if (masks) mt_plain_table_cell(&table, "%s", folds[i].count > 1 ? "" : device->mask);
     }
     fprintf(file, "\ndevices (speed is relative to the class)\n");
-    mt_table_print(&table, 2, file);
+    mt_plain_table_print(&table, 2, file);
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/base/text/table.h"
+#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "kernels/device/facts.h"
 #include "profiler/describe/describe.h"
@@ -161,37 +161,37 @@ struct mt_cluster_link mt_hardware_link(const struct mt_hardware_link *row, doub
 }
 
 void mt_hardware_help(FILE *file) {
-    struct mt_table table = MT_TABLE_INIT;
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
     char text[MT_UNITS_TEXT];
-    mt_table_header(&table, "name", "model", ">f64", ">f32", ">bf16", ">f16", ">memory", ">streaming", ">reached",
+    mt_plain_table_header(&table, "name", "model", ">f64", ">f32", ">bf16", ">f16", ">memory", ">streaming", ">reached",
                     "link", ">one way", "", NULL);
     for (int i = 0; i < NROWS; i++) {
         const struct mt_hardware *row = &rows[i];
-        mt_table_row(&table);
-        mt_table_cell(&table, "%s", row->name);
-        mt_table_cell(&table, "%s", row->model);
+        mt_plain_table_row(&table);
+        mt_plain_table_cell(&table, "%s", row->name);
+        mt_plain_table_cell(&table, "%s", row->model);
         for (int t = 0; t < MT_I32; t++)
-            mt_table_cell(&table, "%s", row->tflops[t] > 0 ? mt_units_count(row->tflops[t] * 1e12, text) : "-");
-        mt_table_cell(&table, "%s", mt_units_bytes(row->memory_MiB * 0x1p20, text));
-        mt_table_cell(&table, "%sB/s", mt_units_count(row->memory_GBps * 1e9, text));
-        mt_table_cell(&table, "%.2f", row->reached);
-        mt_table_cell(&table, "%s", row->link);
-        mt_table_cell(&table, "%sB/s", mt_units_count(row->link_GBps * 1e9, text));
+            mt_plain_table_cell(&table, "%s", row->tflops[t] > 0 ? mt_units_count(row->tflops[t] * 1e12, text) : "-");
+        mt_plain_table_cell(&table, "%s", mt_units_bytes(row->memory_MiB * 0x1p20, text));
+        mt_plain_table_cell(&table, "%sB/s", mt_units_count(row->memory_GBps * 1e9, text));
+        mt_plain_table_cell(&table, "%.2f", row->reached);
+        mt_plain_table_cell(&table, "%s", row->link);
+        mt_plain_table_cell(&table, "%sB/s", mt_units_count(row->link_GBps * 1e9, text));
         bool runs = row->capability == 0 || row->capability >= MT_CAPABILITY_LEAST;
-        mt_table_cell(&table, runs ? "" : "cannot run here: kernels need sm_%d", MT_CAPABILITY_LEAST);
+        mt_plain_table_cell(&table, runs ? "" : "cannot run here: kernels need sm_%d", MT_CAPABILITY_LEAST);
     }
     fprintf(file, "hardware (public peak rates of GEMM in flop/s; reached: the fraction that large GEMMs typically "
                   "reach; NAME-Nt: N cores of a cpu)\n");
-    mt_table_print(&table, 2, file);
-    struct mt_table named = MT_TABLE_INIT;
-    mt_table_header(&named, "link", ">default", ">reached", ">latency", NULL);
+    mt_plain_table_print(&table, 2, file);
+    struct mt_plain_table named = MT_PLAIN_TABLE_INIT;
+    mt_plain_table_header(&named, "link", ">default", ">reached", ">latency", NULL);
     for (int i = 0; i < NLINKS; i++) {
-        mt_table_row(&named);
-        mt_table_cell(&named, "%s", links[i].name);
-        mt_table_cell(&named, "%s%s", mt_units_count(links[i].rate, text), links[i].bits ? "bit/s" : "B/s");
-        mt_table_cell(&named, "%.2f", links[i].reached);
-        mt_table_cell(&named, "%s", mt_units_seconds(links[i].latency_us * 1e-6, text));
+        mt_plain_table_row(&named);
+        mt_plain_table_cell(&named, "%s", links[i].name);
+        mt_plain_table_cell(&named, "%s%s", mt_units_count(links[i].rate, text), links[i].bits ? "bit/s" : "B/s");
+        mt_plain_table_cell(&named, "%.2f", links[i].reached);
+        mt_plain_table_cell(&named, "%s", mt_units_seconds(links[i].latency_us * 1e-6, text));
     }
     fprintf(file, "\nlinks\n");
-    mt_table_print(&named, 2, file);
+    mt_plain_table_print(&named, 2, file);
 }

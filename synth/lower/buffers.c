@@ -190,6 +190,12 @@ static void fill_copy(struct mt_lowering *l, struct mt_linstr *c) {
     c->problem = (struct mt_coll){.kind = MT_ALL_GATHER, .wire = type, .acc = type, .n = 1};
 }
 
+/* The stream of the next copy: one of copies, if there are some, in turn. */
+static int copy_stream(struct mt_lowering *l, int otherwise) {
+    int n = l->options->copy_streams;
+    return n ? MT_STREAM_COMM + 1 + l->ncopies++ % n : otherwise;
+}
+
 static void place_slice(struct mt_lowering *l, int instr, struct mt_linstr *c) {
     int in = c->in[0], out = c->out[0], naxes = naxes_of(l, out);
     int64_t start, element = mt_type_size(l->program->values[out].type);
@@ -206,7 +212,9 @@ static void place_slice(struct mt_lowering *l, int instr, struct mt_linstr *c) {
         own(l, out, instr);
     /* On the communication stream the copy of a collective's result does not delay computation. But in EPILOGUE it
      * would wait there behind later collectives, and computation would wait for the copy. */
-    c->stream = mt_lowered_block(l->low, instr) == MT_EPILOGUE ? MT_STREAM_COMPUTE : buffer_of(l, in)->writer;
+    int writer = buffer_of(l, in)->writer,
+        own_stream = mt_lowered_block(l->low, instr) == MT_EPILOGUE ? MT_STREAM_COMPUTE : writer;
+    c->stream = copy_stream(l, own_stream);
     fill_copy(l, c);
 }
 
@@ -417,13 +425,13 @@ static enum mt_status copy_states(struct mt_lowering *l) {
         int *operands = mt_new(&l->low->arena, int, 2);
         operands[0] = next, operands[1] = s;
         *c = (struct mt_linstr){.what = MT_LOWERED_COPY,
-                                .wait = -1,
                                 .nin = 1,
                                 .nout = 1,
                                 .in = operands,
                                 .out = operands + 1,
                                 .scratch = -1,
                                 .message = {-1, -1}};
+        c->stream = copy_stream(l, MT_STREAM_COMPUTE);
         c->name = mt_arena_printf(&l->low->arena, "keep %s", name_of(l, s));
         fill_copy(l, c);
     }

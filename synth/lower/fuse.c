@@ -106,7 +106,7 @@ static bool merge(struct fusing *f, struct mt_linstr *const *members, int count,
     if (!at || !mt_fuse_tensors(members, count, &fused, arena) || !worth(f, members[0], &fused)) return false;
     fused.what = MT_LOWERED_OP;
     fused.name = members[0]->name;
-    fused.wait = fused.scratch = fused.message[0] = fused.message[1] = -1;
+    fused.scratch = fused.message[0] = fused.message[1] = -1;
     for (int m = 0; m < count; m++) fused.nsources += members[m]->nsources;
     fused.sources = mt_new(arena, int, fused.nsources);
     for (int m = 0, n = 0; m < count; m++)

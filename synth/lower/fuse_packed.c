@@ -46,7 +46,7 @@ static bool replace(struct packing *k, struct mt_linstr *const *members, int cou
     if (!mt_fuse_tensors(members, count, &fused, arena)) return false;
     fused.what = MT_LOWERED_OP;
     fused.name = members[0]->name;
-    fused.wait = fused.scratch = fused.message[0] = fused.message[1] = -1;
+    fused.scratch = fused.message[0] = fused.message[1] = -1;
     fused.sources = mt_new(arena, int, count);
     for (int m = 0; m < count; m++) fused.sources[fused.nsources++] = members[m]->sources[0];
     fused.in = mt_arena_memdup(arena, fused.in, (size_t)fused.nin * sizeof(int));

@@ -27,7 +27,7 @@ struct summary {
 struct block {
     int position; /* among the blocks */
     int n, item[BLOCK];
-    int last[MT_NSTREAMS][BLOCK], known[MT_NSTREAMS][BLOCK];
+    int last[MT_MOST_STREAMS][BLOCK], known[MT_MOST_STREAMS][BLOCK];
     int64_t begin[BLOCK], end[BLOCK]; /* begins do not decrease */
     uint64_t conflicts[NCURSORS];     /* bit i: item i conflicts with the cursor's lifetime */
     struct summary summary[NCURSORS];
@@ -42,10 +42,10 @@ struct group {
 struct mt_gaps {
     struct mt_arena arena;
     const struct mt_lifetime *lifetimes;
-    int nitems, nplaced, nkeys;
+    int nitems, nplaced, nkeys, nstreams;
     /* Items by what a lifetime is compared with: with key k from begin_of[.][t][k] on in by[.][t]. */
-    int *by_last[MT_NSTREAMS], *by_known[MT_NSTREAMS];
-    int *begin_of_last[MT_NSTREAMS], *begin_of_known[MT_NSTREAMS];
+    int *by_last[MT_MOST_STREAMS], *by_known[MT_MOST_STREAMS];
+    int *begin_of_last[MT_MOST_STREAMS], *begin_of_known[MT_MOST_STREAMS];
     struct block **blocks; /* by address */
     struct block **where;  /* [items]: the block of a placed item, or null */
     struct group *groups;  /* of GROUP blocks each */
@@ -56,14 +56,14 @@ struct mt_gaps {
     int64_t size, now, steps;
 };
 
-static bool before(const struct mt_lifetime *a, const struct mt_lifetime *b) {
-    for (int t = 0; t < MT_NSTREAMS; t++)
+static bool before(const struct mt_lifetime *a, const struct mt_lifetime *b, int nstreams) {
+    for (int t = 0; t < nstreams; t++)
         if (a->last[t] > b->known[t]) return false;
     return true;
 }
 
-static bool conflict(const struct mt_lifetime *a, const struct mt_lifetime *b) {
-    return !before(a, b) && !before(b, a);
+static bool conflict(const struct mt_gaps *g, const struct mt_lifetime *a, const struct mt_lifetime *b) {
+    return !before(a, b, g->nstreams) && !before(b, a, g->nstreams);
 }
 
 /* ---- summaries ---- */
@@ -187,9 +187,9 @@ static struct range items_between(const struct mt_gaps *g, const int *list, cons
 
 /* The items whose order to a lifetime may change when it becomes another: ends move over begins, begins over ends. */
 static int changing(const struct mt_gaps *g, const struct mt_lifetime *from, const struct mt_lifetime *to,
-                    struct range ranges[2 * MT_NSTREAMS]) {
+                    struct range ranges[2 * MT_MOST_STREAMS]) {
     int count = 0;
-    for (int t = 0; t < MT_NSTREAMS; t++) {
+    for (int t = 0; t < g->nstreams; t++) {
         ranges[2 * t] = items_between(g, g->by_known[t], g->begin_of_known[t], from->last[t], to->last[t], 0);
         ranges[2 * t + 1] = items_between(g, g->by_last[t], g->begin_of_last[t], from->known[t], to->known[t], 1);
         count += ranges[2 * t].count + ranges[2 * t + 1].count;
@@ -209,20 +209,25 @@ static void compare_item(struct mt_gaps *g, int item, int cursor) {
     if (!b) return;
     int i = 0;
     while (b->item[i] != item) i++;
-    uint64_t bit = (uint64_t)1 << i, now = conflict(&g->cursors[cursor], &g->lifetimes[item]) ? bit : 0;
+    uint64_t bit = (uint64_t)1 << i, now = conflict(g, &g->cursors[cursor], &g->lifetimes[item]) ? bit : 0;
     if ((b->conflicts[cursor] & bit) == now) return;
     b->conflicts[cursor] ^= bit;
     set_stale(g, b, 1u << cursor);
 }
 
-_Static_assert(MT_NSTREAMS == 2, "compare_block compares two streams");
-MT_CLONES static void compare_block(const struct block *b, const struct mt_lifetime *life, unsigned char *conflicts) {
-    int l0 = life->last[0], l1 = life->last[1], k0 = life->known[0], k1 = life->known[1];
-    for (int i = 0; i < BLOCK; i++) {
-        int first = (l0 <= b->known[0][i]) & (l1 <= b->known[1][i]);
-        int second = (b->last[0][i] <= k0) & (b->last[1][i] <= k1);
-        conflicts[i] = !(first | second);
+MT_CLONES static void compare_block(const struct block *b, const struct mt_lifetime *life, int nstreams,
+                                    unsigned char *conflicts) {
+    unsigned char first[BLOCK], second[BLOCK]; /* the lifetime is before the item; the item before the lifetime */
+    memset(first, 1, sizeof first);
+    memset(second, 1, sizeof second);
+    for (int t = 0; t < nstreams; t++) {
+        int last = life->last[t], known = life->known[t];
+        for (int i = 0; i < BLOCK; i++) {
+            first[i] &= last <= b->known[t][i];
+            second[i] &= b->last[t][i] <= known;
+        }
     }
+    for (int i = 0; i < BLOCK; i++) conflicts[i] = !(first[i] | second[i]);
 }
 
 static void compare_all(struct mt_gaps *g, int cursor) {
@@ -230,7 +235,7 @@ static void compare_all(struct mt_gaps *g, int cursor) {
     for (int k = 0; k < g->nblocks; k++) {
         struct block *b = g->blocks[k];
         uint64_t now = 0;
-        compare_block(b, &g->cursors[cursor], conflicts);
+        compare_block(b, &g->cursors[cursor], g->nstreams, conflicts);
         for (int i = 0; i < b->n; i++) now |= (uint64_t)conflicts[i] << i;
         if (now != b->conflicts[cursor]) set_stale(g, b, 1u << cursor);
         b->conflicts[cursor] = now;
@@ -263,7 +268,7 @@ static int copy_cursor(struct mt_gaps *g, int other) {
 /* Move a cursor to the lifetime, and return it: the one that is nearest, or a copy of it where that is far. Lifetimes
  * of several kinds alternate, such as those of activations that are kept and of temporaries. */
 static int move_cursor(struct mt_gaps *g, const struct mt_lifetime *life) {
-    struct range ranges[NCURSORS][2 * MT_NSTREAMS];
+    struct range ranges[NCURSORS][2 * MT_MOST_STREAMS];
     int best = 0, least = INT_MAX;
     for (int c = 0; c < g->ncursors; c++) {
         int count = changing(g, &g->cursors[c], life, ranges[c]);
@@ -276,7 +281,7 @@ static int move_cursor(struct mt_gaps *g, const struct mt_lifetime *life) {
         compare_all(g, cursor);
         return cursor;
     }
-    for (int k = 0; k < 2 * MT_NSTREAMS; k++)
+    for (int k = 0; k < 2 * g->nstreams; k++)
         for (int i = 0; i < ranges[best][k].count; i++) compare_item(g, ranges[best][k].items[i], cursor);
     return cursor;
 }
@@ -297,11 +302,11 @@ int64_t mt_gaps_smallest(struct mt_gaps *g, int item, int64_t size_bytes, int64_
 
 /* ---- placing ---- */
 
-static void copy_item(struct block *to, int at, const struct block *from, int i) {
+static void copy_item(const struct mt_gaps *g, struct block *to, int at, const struct block *from, int i) {
     to->item[at] = from->item[i];
     to->begin[at] = from->begin[i];
     to->end[at] = from->end[i];
-    for (int t = 0; t < MT_NSTREAMS; t++) to->last[t][at] = from->last[t][i], to->known[t][at] = from->known[t][i];
+    for (int t = 0; t < g->nstreams; t++) to->last[t][at] = from->last[t][i], to->known[t][at] = from->known[t][i];
 }
 
 static struct block *add_new_block(struct mt_gaps *g, int position) {
@@ -319,7 +324,7 @@ static struct block *add_new_block(struct mt_gaps *g, int position) {
 static void split(struct mt_gaps *g, struct block *b) {
     struct block *upper = add_new_block(g, b->position + 1);
     for (int i = BLOCK / 2; i < BLOCK; i++) {
-        copy_item(upper, i - BLOCK / 2, b, i);
+        copy_item(g, upper, i - BLOCK / 2, b, i);
         g->where[b->item[i]] = upper;
     }
     b->n = upper->n = BLOCK / 2;
@@ -353,14 +358,14 @@ void mt_gaps_place(struct mt_gaps *g, int item, int64_t begin, int64_t end) {
     struct block *b = block_for(g, begin);
     const struct mt_lifetime *life = &g->lifetimes[item];
     int at = b->n++;
-    for (; at > 0 && b->begin[at - 1] > begin; at--) copy_item(b, at, b, at - 1);
+    for (; at > 0 && b->begin[at - 1] > begin; at--) copy_item(g, b, at, b, at - 1);
     b->item[at] = item;
     b->begin[at] = begin;
     b->end[at] = end;
-    for (int t = 0; t < MT_NSTREAMS; t++) b->last[t][at] = life->last[t], b->known[t][at] = life->known[t];
+    for (int t = 0; t < g->nstreams; t++) b->last[t][at] = life->last[t], b->known[t][at] = life->known[t];
     uint64_t below = ((uint64_t)1 << at) - 1;
     for (int c = 0; c < g->ncursors; c++) {
-        uint64_t mine = (uint64_t)conflict(&g->cursors[c], life) << at;
+        uint64_t mine = (uint64_t)conflict(g, &g->cursors[c], life) << at;
         b->conflicts[c] = (b->conflicts[c] & below) | mine | (b->conflicts[c] & ~below) << 1;
     }
     g->where[item] = b;
@@ -388,19 +393,20 @@ static void sort_items(struct mt_gaps *g, bool known, int stream, int **items, i
     free(next);
 }
 
-struct mt_gaps *mt_gaps_new(const struct mt_lifetime *lifetimes, int nitems) {
+struct mt_gaps *mt_gaps_new(const struct mt_lifetime *lifetimes, int nitems, int nstreams) {
     struct mt_gaps *g = mt_calloc(1, sizeof *g);
     int most = -1, most_blocks = nitems / (BLOCK / 2) + 2;
     for (int i = 0; i < nitems; i++)
-        for (int t = 0; t < MT_NSTREAMS; t++) {
+        for (int t = 0; t < nstreams; t++) {
             if (lifetimes[i].last[t] != INT_MAX && lifetimes[i].last[t] > most) most = lifetimes[i].last[t];
             if (lifetimes[i].known[t] != INT_MAX && lifetimes[i].known[t] > most) most = lifetimes[i].known[t];
         }
     g->lifetimes = lifetimes;
     g->nitems = nitems;
+    g->nstreams = nstreams;
     g->nkeys = most + 3;
     g->ncursors = 1;
-    for (int t = 0; t < MT_NSTREAMS; t++) {
+    for (int t = 0; t < nstreams; t++) {
         sort_items(g, false, t, &g->by_last[t], &g->begin_of_last[t]);
         sort_items(g, true, t, &g->by_known[t], &g->begin_of_known[t]);
         g->cursors[0].last[t] = g->cursors[0].known[t] = -1;

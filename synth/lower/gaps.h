@@ -4,7 +4,7 @@
  *             or b before a; otherwise they conflict
  *   gap       a range of addresses between neighbouring items of those that conflict with one lifetime
  *
- *     struct mt_gaps *gaps = mt_gaps_new(lifetimes, n);
+ *     struct mt_gaps *gaps = mt_gaps_new(lifetimes, n, nstreams);
  *     offset = mt_gaps_smallest(gaps, item, size_bytes, base_bytes);
  *     mt_gaps_place(gaps, item, offset, offset + size_bytes); ...
  *     mt_gaps_free(gaps); */
@@ -16,12 +16,14 @@
 #include "synth/lower/memory.h"
 
 struct mt_lifetime {
-    int last[MT_NSTREAMS];  /* the last use on each stream, -1 if there is none, INT_MAX at the end of the step */
-    int known[MT_NSTREAMS]; /* the last instruction of each stream that has ended when the first use starts, or -1 */
+    int last[MT_MOST_STREAMS];  /* the last use on each stream, -1 if there is none, INT_MAX at the end of the step */
+    int known[MT_MOST_STREAMS]; /* the last instruction of each stream that has ended when the first use starts, or -1
+                                 */
 };
 
 struct mt_gaps;
-struct mt_gaps *mt_gaps_new(const struct mt_lifetime *lifetimes, int nitems); /* lifetimes are not copied */
+/* Lifetimes are not copied. */
+struct mt_gaps *mt_gaps_new(const struct mt_lifetime *lifetimes, int nitems, int nstreams);
 void mt_gaps_free(struct mt_gaps *gaps);
 
 /* The begin of the smallest gap of at least size_bytes (above 0) for the item, the lowest of equal ones; after all

@@ -66,6 +66,7 @@ struct mt_lowering {
     int64_t half_bytes;
     struct mt_made_message *messages;
     int nmessages, messages_capacity;
+    int ncopies; /* so far, on streams of copies */
 };
 
 static inline enum mt_block_kind mt_lowered_block(const struct mt_lowered *low, int instr) {

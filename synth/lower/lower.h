@@ -7,8 +7,8 @@
  *   arena            the one allocation that all lvalues are in, by offset
  *   buffer           memory in the arena that one or several lvalues share (buffer assignment: buffers.c)
  *   lifetime         the first and the last instruction that use a buffer (order.c, memory.h)
- *   stream           compute or communication; each runs its instructions in order
- *   wait             an instruction of the other stream that must have ended before this one starts
+ *   stream           compute, communication, or one of copies; each runs its instructions in order
+ *   wait             an instruction of another stream that must have ended before this one starts
  *   chunk            one of several collectives by which a large one is run, so that its messages need little memory;
  *                    parts of one value may be pipelined (cut.h)
  *   alias            an instruction that runs nothing, orders nothing and waits for nothing: out[0] is part of in[0]'s
@@ -24,11 +24,11 @@
  *   1. i and j are on one stream, and i < j;
  *   2. j waits for i (the last run of i before j); and by transitivity of 1 and 2;
  *   3. body_barrier is set, for PROLOGUE and every iteration of BODY before the next iteration and before LAST (the
- *      first iteration may overlap PROLOGUE). It is set where BODY has instructions of the communication stream; where
- *      it has none, rule 1 orders its iterations.
+ *      first iteration may overlap PROLOGUE). It is set where BODY has instructions of other streams than compute;
+ *      where it has none, rule 1 orders its iterations.
  *
  * Nothing else separates blocks, so that the weights' gathers overlap the forward pass, and the gradients' collectives
- * overlap updates that do not need them. A step begins when the last one has ended on both streams. */
+ * overlap updates that do not need them. A step begins when the last one has ended on all streams. */
 #ifndef MT_SYNTH_LOWER_LOWER_H
 #define MT_SYNTH_LOWER_LOWER_H
 
@@ -77,7 +77,7 @@ struct mt_linstr {
      * source of every packed kernel that reads the value in their place, and the last one. */
     int nsources, *sources;
     int stream;
-    int wait; /* an earlier instruction of the other stream that must have ended; or -1 */
+    int nwaits, *waits; /* earlier instructions of other streams that must have ended, in order: at most one of each */
     int nin, nout;
     int *in, *out; /* lvalues; of a collective the values that are packed and unpacked */
     const char
@@ -151,6 +151,7 @@ struct mt_lowered {
     int block_begin[MT_NBLOCKS + 1];
     int64_t body_count; /* iterations on this rank */
     bool body_barrier;
+    int nstreams; /* compute, communication, and those that copy */
     struct mt_linput *inputs;
     int ninputs;
     int *state_at;  /* [graph->nvalues]: the lvalue of a state; or -1 */
@@ -165,6 +166,7 @@ struct mt_lower_options {
     /* For costs and memory only: no schedules; of messages the number and bytes of pieces, but no pieces. */
     bool sketch;
     bool unplaced;                   /* no offsets and no arena, which take as long as the rest */
+    int copy_streams;                /* that run copies between tensors, in turn; 0: compute and communication do */
     double latency_s, bandwidth_Bps; /* of the network: chooses "auto" algorithms */
     /* A lowered program of the same graph whose states' memory this one uses; null: none. */
     const struct mt_lowered *states;
@@ -197,6 +199,7 @@ static inline int64_t mt_linstr_piece_at(const struct mt_lowered *low, const str
  * nevertheless. */
 void mt_lower_fold(const struct mt_program *program, const uint64_t *tag, int *first);
 
+const char *mt_lowered_stream_name(int stream); /* "compute", "comm", "copy", ... */
 void mt_lowered_print(const struct mt_lowered *lowered, FILE *file);
 
 #endif

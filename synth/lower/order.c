@@ -1,6 +1,6 @@
 /* Order: waits between streams, the order that they make known, and from it lifetimes and offsets.
  *
- * An instruction waits for the last instruction of the other stream that it depends on: for each buffer that it reads,
+ * An instruction waits for the last instruction of each other stream that it depends on: for each buffer that it reads,
  * the last writer; for each that it writes, the last user. Waits that earlier waits imply are left out. With
  * program->overlap_yielding a collective before an operator that yields starts together with it: it waits for the
  * operator before. So do gathers of weights in BODY and LAST, which stand one layer before their use. */
@@ -13,9 +13,9 @@
 
 struct ordering {
     struct mt_lowering *l;
-    int (*seen)[MT_NSTREAMS];    /* [instrs]: see memory.h */
-    int (*written)[MT_NSTREAMS]; /* [buffers]: the last writer on each stream, or -1 */
-    int (*used)[MT_NSTREAMS];    /* [buffers]: the last user on each stream, or -1 */
+    int (*seen)[MT_MOST_STREAMS];    /* [instrs]: see memory.h */
+    int (*written)[MT_MOST_STREAMS]; /* [buffers]: the last writer on each stream, or -1 */
+    int (*used)[MT_MOST_STREAMS];    /* [buffers]: the last user on each stream, or -1 */
 };
 
 /* The buffers that an instruction uses, written ones first. Of the input of a fill only the shape is read. Returns how
@@ -46,7 +46,7 @@ static bool moves_weights(const struct mt_lowering *l, const struct mt_linstr *c
     return ready;
 }
 
-/* The operator on the compute stream after which a collective starts; or -1: as soon as it can. One that moves weights
+/* The instruction of another stream after which a collective starts; or -1: as soon as it can. One that moves weights
  * starts where it stands, so that they take memory no earlier. With overlap_yielding, one overlaps the next operator if
  * that yields; but if the next operator reads its result, it is not delayed. */
 static int starts_after(const struct mt_lowering *l, int instr) {
@@ -68,19 +68,43 @@ static int starts_after(const struct mt_lowering *l, int instr) {
     return last >= low->block_begin[block] ? last : -1;
 }
 
-static void add_wait(struct ordering *o, int instr, const int *buffers, int nbuffers, int nwrites,
-                     int known[MT_NSTREAMS]) {
-    struct mt_linstr *c = &o->l->low->instrs[instr];
-    int other = !c->stream, need = starts_after(o->l, instr);
-    for (int s = 0; s < nbuffers; s++) {
-        int last = s < nwrites ? o->used[buffers[s]][other] : o->written[buffers[s]][other];
-        if (last > need) need = last;
+static int most(int a, int b) {
+    return a > b ? a : b;
+}
+
+/* The latest of the instructions needed, one of each stream, that is not known to have ended; or -1. */
+static int latest_needed(const int *need, const int *known, int nstreams) {
+    int latest = -1;
+    for (int t = 0; t < nstreams; t++)
+        if (need[t] > known[t]) latest = most(latest, need[t]);
+    return latest;
+}
+
+/* The latest first, since it may imply others. */
+static void wait_for(struct ordering *o, struct mt_linstr *c, const int *need, int known[MT_MOST_STREAMS]) {
+    struct mt_lowered *low = o->l->low;
+    int waits[MT_MOST_STREAMS], n = 0;
+    for (int latest; (latest = latest_needed(need, known, low->nstreams)) >= 0;) {
+        waits[n++] = latest;
+        known[low->instrs[latest].stream] = latest;
+        for (int t = 0; t < low->nstreams; t++) known[t] = most(known[t], o->seen[latest][t]);
     }
-    if (need > known[other]) {
-        c->wait = need;
-        known[other] = need;
-        if (o->seen[need][c->stream] > known[c->stream]) known[c->stream] = o->seen[need][c->stream];
+    c->nwaits = n;
+    c->waits = n ? mt_new(&low->arena, int, n) : NULL;
+    for (int i = 0; i < n; i++) c->waits[i] = waits[n - 1 - i];
+}
+
+static void add_waits_of(struct ordering *o, int instr, const int *buffers, int nbuffers, int nwrites,
+                         int known[MT_MOST_STREAMS]) {
+    struct mt_lowered *low = o->l->low;
+    struct mt_linstr *c = &low->instrs[instr];
+    int need[MT_MOST_STREAMS], after = starts_after(o->l, instr);
+    for (int t = 0; t < low->nstreams; t++) {
+        need[t] = after >= 0 && low->instrs[after].stream == t ? after : -1;
+        for (int s = 0; s < nbuffers && t != c->stream; s++)
+            need[t] = most(need[t], s < nwrites ? o->used[buffers[s]][t] : o->written[buffers[s]][t]);
     }
+    wait_for(o, c, need, known);
     memcpy(o->seen[instr], known, sizeof o->seen[instr]);
     known[c->stream] = instr;
     for (int s = 0; s < nbuffers; s++) {
@@ -89,9 +113,9 @@ static void add_wait(struct ordering *o, int instr, const int *buffers, int nbuf
     }
 }
 
-static bool body_communicates(const struct mt_lowered *low) {
+static bool body_has_streams(const struct mt_lowered *low) {
     for (int i = low->block_begin[MT_BODY]; i < low->block_begin[MT_BODY + 1]; i++)
-        if (low->instrs[i].what != MT_LOWERED_ALIAS && low->instrs[i].stream == MT_STREAM_COMM) return true;
+        if (low->instrs[i].what != MT_LOWERED_ALIAS && low->instrs[i].stream != MT_STREAM_COMPUTE) return true;
     return false;
 }
 
@@ -104,21 +128,26 @@ static int most_operands(const struct mt_lowered *low) {
 
 static void add_waits(struct ordering *o) {
     struct mt_lowered *low = o->l->low;
-    int known[MT_NSTREAMS][MT_NSTREAMS]; /* of each stream, at its next instruction */
+    int known[MT_MOST_STREAMS][MT_MOST_STREAMS]; /* of each stream, at its next instruction */
     int *buffers = mt_calloc((size_t)most_operands(low), sizeof *buffers);
     memset(known, -1, sizeof known);
-    low->body_barrier = body_communicates(low);
+    low->body_barrier = body_has_streams(low);
     for (int i = 0; i < low->ninstrs; i++) {
         struct mt_linstr *c = &low->instrs[i];
         if (i == low->block_begin[MT_LAST] && low->body_barrier)
-            for (int s = 0; s < MT_NSTREAMS; s++)
-                for (int t = 0; t < MT_NSTREAMS; t++) known[s][t] = i - 1;
+            for (int s = 0; s < low->nstreams; s++)
+                for (int t = 0; t < low->nstreams; t++) known[s][t] = i - 1;
         if (c->what == MT_LOWERED_ALIAS) continue;
         int nwrites, n = buffers_of(o->l, c, buffers, &nwrites);
-        add_wait(o, i, buffers, n, nwrites, known[c->stream]);
-        c->ahead = c->what == MT_LOWERED_COLLECTIVE && c->chunk.pipelined && c->chunk.part && c->wait < 0;
+        add_waits_of(o, i, buffers, n, nwrites, known[c->stream]);
+        c->ahead = c->what == MT_LOWERED_COLLECTIVE && c->chunk.pipelined && c->chunk.part && !c->nwaits;
     }
     free(buffers);
+}
+
+static void never_used(struct mt_memory_item *item) {
+    *item = (struct mt_memory_item){0};
+    for (int s = 0; s < MT_MOST_STREAMS; s++) item->first[s] = item->last[s] = -1;
 }
 
 static void use(struct mt_memory_item *item, int stream, int instr) {
@@ -128,7 +157,8 @@ static void use(struct mt_memory_item *item, int stream, int instr) {
 
 /* The first and the last instruction of BODY on each stream, or -1. */
 static struct mt_memory_item whole_body(const struct mt_lowered *low) {
-    struct mt_memory_item body = {.first = {-1, -1}, .last = {-1, -1}};
+    struct mt_memory_item body;
+    never_used(&body);
     for (int i = low->block_begin[MT_BODY]; i < low->block_begin[MT_BODY + 1]; i++)
         if (low->instrs[i].what != MT_LOWERED_ALIAS) use(&body, low->instrs[i].stream, i);
     return body;
@@ -139,12 +169,12 @@ static void stretch_over_body(const struct mt_lowered *low, const struct mt_memo
                               struct mt_memory_item *item) {
     int begin = low->block_begin[MT_BODY], end = low->block_begin[MT_BODY + 1];
     bool inside = false, outside = false;
-    for (int s = 0; s < MT_NSTREAMS; s++) {
+    for (int s = 0; s < low->nstreams; s++) {
         if (item->first[s] < 0) continue;
         inside |= item->first[s] < end && item->last[s] >= begin;
         outside |= item->first[s] < begin || item->last[s] >= end;
     }
-    for (int s = 0; s < MT_NSTREAMS && inside && outside; s++) {
+    for (int s = 0; s < low->nstreams && inside && outside; s++) {
         if (body->first[s] < 0) continue;
         use(item, s, body->first[s]);
         use(item, s, body->last[s]);
@@ -155,9 +185,10 @@ static struct mt_memory_item *lifetimes(const struct mt_lowering *l) {
     const struct mt_lowered *low = l->low;
     struct mt_memory_item *items = mt_calloc((size_t)l->nbuffers + 1, sizeof *items);
     int *buffers = mt_calloc((size_t)most_operands(low), sizeof *buffers);
-    for (int s = 0; s < l->nbuffers; s++)
-        items[s] = (struct mt_memory_item){
-            .size_bytes = l->buffers[s].fixed ? 0 : l->buffers[s].size_bytes, .first = {-1, -1}, .last = {-1, -1}};
+    for (int s = 0; s < l->nbuffers; s++) {
+        never_used(&items[s]);
+        items[s].size_bytes = l->buffers[s].fixed ? 0 : l->buffers[s].size_bytes;
+    }
     for (int i = 0; i < low->ninstrs; i++) {
         const struct mt_linstr *c = &low->instrs[i];
         if (c->what == MT_LOWERED_ALIAS) continue;
@@ -194,10 +225,10 @@ static int64_t place_fixed(struct mt_lowering *l) {
     return top;
 }
 
-static void place(struct mt_lowering *l, const int (*seen)[MT_NSTREAMS]) {
+static void place(struct mt_lowering *l, const int (*seen)[MT_MOST_STREAMS]) {
     struct mt_lowered *low = l->low;
     struct mt_memory_item *items = lifetimes(l);
-    low->arena_bytes = mt_memory_place(items, l->nbuffers, seen, place_fixed(l), NULL);
+    low->arena_bytes = mt_memory_place(items, l->nbuffers, seen, low->nstreams, place_fixed(l), NULL);
     for (int s = 0; s < l->nbuffers; s++) {
         if (l->buffers[s].fixed) continue;
         l->buffers[s].offset_bytes = items[s].offset_bytes;
@@ -219,6 +250,6 @@ void mt_order_and_place(struct mt_lowering *l) {
     memset(o.written, -1, nbuffers * sizeof *o.written);
     memset(o.used, -1, nbuffers * sizeof *o.used);
     add_waits(&o);
-    if (!l->options->unplaced) place(l, (const int(*)[MT_NSTREAMS])o.seen);
+    if (!l->options->unplaced) place(l, (const int(*)[MT_MOST_STREAMS])o.seen);
     free(o.seen), free(o.written), free(o.used);
 }

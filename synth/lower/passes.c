@@ -174,7 +174,6 @@ static enum mt_status draft(struct mt_lowering *l, enum mt_block_kind block, int
     struct mt_linstr *c = mt_lowering_instr(l);
     *c = (struct mt_linstr){.nsources = 1,
                             .sources = copy_ints(l, &index, 1),
-                            .wait = -1,
                             .nin = source->nin,
                             .nout = source->nout,
                             .in = copy_ints(l, source->in, source->nin),
@@ -304,11 +303,12 @@ static enum mt_status run_passes(struct mt_lowering *l) {
 
 enum mt_status mt_lower(const struct mt_program *program, int rank, const struct mt_lower_options *options,
                         struct mt_lowered **lowered, struct mt_err *err) {
-    assert(rank >= 0 && rank < program->nranks);
+    assert(rank >= 0 && rank < program->nranks && options->copy_streams <= MT_MOST_STREAMS - MT_STREAM_COMM - 1);
     struct mt_lowering l = {.program = program, .rank = rank, .options = options, .err = err};
     l.low = mt_calloc(1, sizeof *l.low);
     l.low->program = program;
     l.low->rank = rank;
+    l.low->nstreams = MT_STREAM_COMM + 1 + options->copy_streams;
     l.low->body_count = program->body_count[rank];
     l.last_use = mt_new(&l.scratch, int, program->nvalues);
     l.adds_to = mt_new(&l.scratch, int, program->nvalues);

@@ -3,6 +3,12 @@
 
 #include "synth/lower/lower.h"
 
+const char *mt_lowered_stream_name(int stream) {
+    static const char *const names[MT_MOST_STREAMS] = {"compute", "comm",   "copy",   "copy 2",
+                                                       "copy 3",  "copy 4", "copy 5", "copy 6"};
+    return names[stream];
+}
+
 static void print_value(const struct mt_lowered *low, int v, FILE *file) {
     const struct mt_program *p = low->program;
     const struct mt_lvalue *value = &low->values[v];
@@ -18,11 +24,10 @@ static void print_value(const struct mt_lowered *low, int v, FILE *file) {
 }
 
 static void print_instr(const struct mt_lowered *low, int index, FILE *file) {
-    static const char *const streams[MT_NSTREAMS] = {"compute", "comm"};
     static const char *const whats[] = {"", "", "copy", "alias"};
     const struct mt_linstr *c = &low->instrs[index];
-    fprintf(file, "  %4d %-7s", index, streams[c->stream]);
-    if (c->wait >= 0) fprintf(file, " after %d", c->wait);
+    fprintf(file, "  %4d %-7s", index, mt_lowered_stream_name(c->stream));
+    for (int i = 0; i < c->nwaits; i++) fprintf(file, i ? " and %d" : " after %d", c->waits[i]);
     const char *what = c->what == MT_LOWERED_OP           ? mt_op_info[c->kind].name
                        : c->what == MT_LOWERED_COLLECTIVE ? mt_coll_name(c->problem.kind)
                                                           : whats[c->what];

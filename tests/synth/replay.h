@@ -1,5 +1,6 @@
 /* Lowered programs replayed with the timing chosen by the test: within what lower.h promises about order, one stream
- * runs as far ahead of the other as it can. Ranks are threads that talk through memory; operators are the plain C ones.
+ * runs as far ahead of the others as it can. Ranks are threads that talk through memory; operators are the plain C
+ * ones.
  */
 #ifndef MT_TESTS_SYNTH_REPLAY_H
 #define MT_TESTS_SYNTH_REPLAY_H
@@ -17,8 +18,8 @@ struct event {
     int instr;
     int64_t iteration;
     bool work, done;
-    int wait;  /* an earlier event, or -1 */
-    int after; /* all events before this one must be done: a barrier */
+    int nwaits, waits[MT_MOST_STREAMS]; /* earlier events */
+    int after;                          /* all events before this one must be done: a barrier */
 };
 
 struct replay {
@@ -103,10 +104,14 @@ static inline void replay_message(struct replay *r, const struct event *e) {
 
 static inline void add_events(struct replay *r, enum mt_block_kind block, int64_t iteration, bool work, int after) {
     for (int i = r->low->block_begin[block]; i < r->low->block_begin[block + 1]; i++) {
-        struct event e = {.instr = i, .iteration = iteration, .work = work, .wait = -1, .after = after};
+        struct event e = {.instr = i, .iteration = iteration, .work = work, .after = after};
         if (r->low->instrs[i].what == MT_LOWERED_ALIAS) continue;
-        for (int p = 0; p < r->nevents; p++)
-            if (r->events[p].instr == r->low->instrs[i].wait) e.wait = p;
+        for (int w = 0; w < r->low->instrs[i].nwaits; w++)
+            for (int p = r->nevents - 1; p >= 0; p--) /* its last run */
+                if (r->events[p].instr == r->low->instrs[i].waits[w]) {
+                    e.waits[e.nwaits++] = p;
+                    break;
+                }
         r->events[r->nevents++] = e;
     }
 }
@@ -129,7 +134,8 @@ static inline int next_event(const struct replay *r, int stream) {
     for (int i = 0; i < r->nevents; i++) {
         const struct event *e = &r->events[i];
         if (e->done || r->low->instrs[e->instr].stream != stream) continue;
-        if (e->wait >= 0 && !r->events[e->wait].done) return -1;
+        for (int w = 0; w < e->nwaits; w++)
+            if (!r->events[e->waits[w]].done) return -1;
         for (int p = 0; p < e->after; p++)
             if (!r->events[p].done) return -1;
         return i;
@@ -140,9 +146,12 @@ static inline int next_event(const struct replay *r, int stream) {
 static inline void replay_step(struct replay *r) {
     list_events(r);
     for (int turn = 0;; turn++) {
-        int first = r->timing == COMM_AHEAD || (r->timing == IN_TURN && turn % 2) ? MT_STREAM_COMM : MT_STREAM_COMPUTE;
-        int at = next_event(r, first);
-        if (at < 0) at = next_event(r, !first);
+        int n = r->low->nstreams,
+            first = r->timing == COMM_AHEAD ? n - 1
+                    : r->timing == IN_TURN  ? turn % n
+                                            : 0,
+            at = -1;
+        for (int k = 0; k < n && at < 0; k++) at = next_event(r, r->timing == COMM_AHEAD ? first - k : (first + k) % n);
         if (at < 0) break;
         struct event *e = &r->events[at];
         e->done = true;
@@ -152,7 +161,8 @@ static inline void replay_step(struct replay *r) {
         else
             replay_message(r, e);
     }
-    CHECK(next_event(r, 0) == -2 && next_event(r, 1) == -2, "the streams do not wait for each other for ever");
+    for (int s = 0; s < r->low->nstreams; s++)
+        CHECK(next_event(r, s) == -2, "the streams do not wait for each other for ever");
 }
 
 /* ---- states and inputs ---- */

@@ -1,11 +1,11 @@
 /* Writing JSON: one document has one text, and texts diff well. */
 #include <assert.h>
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/base/text/json.h"
+#include "kernels/base/text/units.h"
 #include "kernels/base/text/utf8.h"
 
 static void append(struct mt_json_out *out, const char *text, size_t length) {
@@ -111,16 +111,11 @@ void mt_json_put_int(struct mt_json_out *out, const char *key, int64_t value) {
     append_text(out, text);
 }
 
-/* The fewest digits that read back the same: 17 always suffice; below 15 only subnormal numbers can do with fewer. */
 void mt_json_put_real(struct mt_json_out *out, const char *key, double value) {
-    char text[40];
+    char text[MT_UNITS_EXACT];
     assert(isfinite(value));
     begin(out, key);
-    for (int digits = fabs(value) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) break;
-    }
-    append_text(out, value == 0 && signbit(value) ? "-0.0" : text); /* "-0" would be read as the integer 0 */
+    append_text(out, value == 0 && signbit(value) ? "-0.0" : mt_units_exact(value, text)); /* "-0" would be an integer */
 }
 
 void mt_json_put_real_or_null(struct mt_json_out *out, const char *key, double value) {

@@ -2,6 +2,7 @@
 #include "kernels/base/text/units.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,15 @@ char *mt_units_seconds(double seconds, char out[MT_UNITS_TEXT]) {
              : size >= 9.995 ? 1
                              : 2,
              seconds / units[u].unit, units[u].name);
+    return out;
+}
+
+/* 17 digits always suffice; below 15 only subnormal numbers can do with fewer. */
+char *mt_units_exact(double value, char out[MT_UNITS_EXACT]) {
+    for (int digits = fabs(value) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
+        snprintf(out, MT_UNITS_EXACT, "%.*g", digits, value);
+        if (strtod(out, NULL) == value) break;
+    }
     return out;
 }
 

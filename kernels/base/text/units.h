@@ -20,6 +20,10 @@ char *mt_units_count(double count, char out[MT_UNITS_TEXT]);
 /* "0", "12.3 us", "4.50 ms", "1.20 s", "2.0 h", "12 d": time, negative as well. Returns out. */
 char *mt_units_seconds(double seconds, char out[MT_UNITS_TEXT]);
 
+/* The fewest digits that read back the same: "0.1", "1e+300". Returns out. */
+#define MT_UNITS_EXACT 40
+char *mt_units_exact(double value, char out[MT_UNITS_EXACT]);
+
 /* A whole number, or a number, which must be the whole text. False when it is not one or is out of range. */
 bool mt_units_parse_int(const char *text, int64_t *value);
 bool mt_units_parse_real(const char *text, double *value); /* finite */

@@ -8,7 +8,9 @@
  *
  * Two iterations suffice for all: BODY runs on one stream or with barriers, so that the third finds what the second
  * left just as the second finds what the first left. Steps follow each other on both streams; only states pass from one
- * step to the next, and they must be in their places at the end. O(accesses x cells per access). */
+ * step to the next, and they must be in their places at the end. O(accesses x cells per access).
+ *
+ * Whatever is read here of a lowered program must be listed by like.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +21,7 @@ enum { NEVER_WRITTEN, SCRATCH }; /* contents of cells; larger ids are definition
 struct cell {
     int content;
     int writer; /* stream */
-    int64_t written, read[MT_NSTREAMS];
+    int64_t written, read[MT_MOST_STREAMS];
 };
 
 struct flow {
@@ -27,13 +29,14 @@ struct flow {
     struct mt_arena arena;
     int64_t *cuts;
     int ncuts;
-    struct cell *cells;                      /* [ncuts - 1] */
-    int64_t now;                             /* the number of the current run of an instruction, from 1 */
-    int64_t known[MT_NSTREAMS][MT_NSTREAMS]; /* of each stream: the last run on each stream that has ended */
-    int64_t (*ended)[MT_NSTREAMS];           /* [instrs]: what is known when its last run has ended */
-    int *content;                            /* [pvalues]: its current definition */
-    int *kept;                               /* [pvalues]: of a state, the definition that was copied to its place */
-    int *defined;                            /* [definitions]: the program value */
+    struct cell *cells; /* [ncuts - 1] */
+    int64_t now;        /* the number of the current run of an instruction, from 1 */
+    /* Of each stream: the last run on each stream that has ended. */
+    int64_t known[MT_MOST_STREAMS][MT_MOST_STREAMS];
+    int64_t (*ended)[MT_MOST_STREAMS]; /* [instrs]: what is known when its last run has ended */
+    int *content;                      /* [pvalues]: its current definition */
+    int *kept;                         /* [pvalues]: of a state, the definition that was copied to its place */
+    int *defined;                      /* [definitions]: the program value */
     int ndefined, defined_capacity;
 };
 
@@ -137,7 +140,7 @@ static enum mt_status overwrite(struct flow *f, int lvalue, int content, int str
     for (int i = cell_at(f, span.begin); f->cuts[i] < span.end; i++) {
         struct cell *cell = &f->cells[i];
         bool ordered = f->known[stream][cell->writer] >= cell->written;
-        for (int s = 0; s < MT_NSTREAMS; s++) ordered = ordered && f->known[stream][s] >= cell->read[s];
+        for (int s = 0; s < f->c->low->nstreams; s++) ordered = ordered && f->known[stream][s] >= cell->read[s];
         if (!ordered)
             return mt_lchecker_refuse(f->c, "%s is written, but the uses of %s are not ordered before the write",
                                       mt_lchecker_name(f->c, lvalue), content_name(f, cell->content));
@@ -254,7 +257,7 @@ static enum mt_status check_ahead(const struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c), *before = l - 1;
     enum mt_status st = MT_OK;
     if (!l->ahead) return MT_OK;
-    if (!l->chunk.part || l->wait >= 0) return mt_lchecker_refuse(c, "cannot overlap the instruction before it");
+    if (!l->chunk.part || l->nwaits) return mt_lchecker_refuse(c, "cannot overlap the instruction before it");
     for (int b = 0; b < 2; b++)
         for (int m = 0; m < 2 && !st; m++)
             if (l->message[b] >= 0 && before->message[m] >= 0)
@@ -302,8 +305,9 @@ static enum mt_status run_instr(struct flow *f, bool work) {
         return mt_lchecker_refuse(f->c, "cannot overlap the instruction before it");
     if (l->what == MT_LOWERED_ALIAS) return work ? run_alias(f) : MT_OK;
     int64_t *known = f->known[l->stream];
-    for (int s = 0; s < MT_NSTREAMS && l->wait >= 0; s++)
-        if (f->ended[l->wait][s] > known[s]) known[s] = f->ended[l->wait][s];
+    for (int w = 0; w < l->nwaits; w++)
+        for (int s = 0; s < f->c->low->nstreams; s++)
+            if (f->ended[l->waits[w]][s] > known[s]) known[s] = f->ended[l->waits[w]][s];
     f->now++;
     known[l->stream] = f->now; /* its own accesses are in order */
     enum mt_status st = MT_OK;
@@ -325,8 +329,8 @@ static enum mt_status run_block(struct flow *f, enum mt_block_kind block, bool w
 }
 
 static void barrier(struct flow *f) {
-    for (int s = 0; s < MT_NSTREAMS; s++)
-        for (int t = 0; t < MT_NSTREAMS; t++) f->known[s][t] = f->now;
+    for (int s = 0; s < f->c->low->nstreams; s++)
+        for (int t = 0; t < f->c->low->nstreams; t++) f->known[s][t] = f->now;
 }
 
 static enum mt_status run_body(struct flow *f) {
@@ -412,7 +416,7 @@ static enum mt_status check_state_memory(const struct flow *f) {
 enum mt_status mt_lchecker_run_flow(struct mt_lchecker *c) {
     struct flow f = {.c = c};
     c->instr = -1;
-    f.ended = (int64_t(*)[MT_NSTREAMS])mt_new(&f.arena, int64_t, MT_NSTREAMS * (c->low->ninstrs + 1));
+    f.ended = (int64_t(*)[MT_MOST_STREAMS])mt_new(&f.arena, int64_t, MT_MOST_STREAMS * (c->low->ninstrs + 1));
     f.content = mt_new(&f.arena, int, c->program->nvalues + 1);
     f.kept = mt_new(&f.arena, int, c->program->nvalues + 1);
     new_definition(&f, -1); /* NEVER_WRITTEN, SCRATCH */

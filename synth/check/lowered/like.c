@@ -38,7 +38,7 @@ static void add_pieces(struct mt_lflow *f, const struct mt_piece *pieces, const 
 
 static void add_instr(struct mt_lflow *f, const struct mt_linstr *l, const int *old) {
     add(f, l->what | (int64_t)l->kind << 8 | (int64_t)l->stream << 32 | (int64_t)l->ahead << 40);
-    add(f, l->wait);
+    add_list(f, l->waits, l->nwaits);
     add(f, l->nsources);
     add_list(f, l->in, l->nin);
     add_list(f, l->out, l->nout);
@@ -65,6 +65,7 @@ static void list(const struct mt_lchecker *c, struct mt_lflow *f) {
     add_list(f, low->output_at, c->program->graph->nvalues);
     add(f, low->body_count);
     add(f, low->body_barrier);
+    add(f, low->nstreams);
     add(f, low->state_bytes);
     for (int i = 0; i < low->ninstrs; i++) add_instr(f, &low->instrs[i], c->old[i]);
 }

@@ -138,9 +138,10 @@ static enum mt_status check_interface(struct mt_lchecker *c) {
 static enum mt_status check_operands(struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
     int nvalues = c->program->nvalues;
-    if (l->stream < 0 || l->stream >= MT_NSTREAMS) return mt_lchecker_refuse(c, "runs on no stream");
-    if (l->wait < -1 || l->wait >= c->instr)
-        return mt_lchecker_refuse(c, "waits for instruction %d, which is not before it", l->wait);
+    if (l->stream < 0 || l->stream >= c->low->nstreams) return mt_lchecker_refuse(c, "runs on no stream");
+    for (int w = 0; w < l->nwaits; w++)
+        if (l->waits[w] < 0 || l->waits[w] >= c->instr)
+            return mt_lchecker_refuse(c, "waits for instruction %d, which is not before it", l->waits[w]);
     for (int k = 0; k < l->nin + l->nout; k++) {
         int v = k < l->nin ? l->in[k] : l->out[k - l->nin];
         if (v < 0 || v >= nvalues) return mt_lchecker_refuse(c, "operand %d is no value of the program", k);
@@ -252,9 +253,9 @@ static const char *what_name(const struct mt_linstr *l) {
 static void print_instr(const struct mt_lchecker *c, FILE *out) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
     fprintf(out, "%-8s %4d %-7s %s%s (%s)", mt_block_name(mt_lchecker_block(c)), c->instr,
-            l->stream == MT_STREAM_COMM ? "comm" : "compute", what_name(l), l->attr.accumulate ? " accumulate" : "",
+            mt_lowered_stream_name(l->stream), what_name(l), l->attr.accumulate ? " accumulate" : "",
             l->name ? l->name : "");
-    if (l->wait >= 0) fprintf(out, " after %d", l->wait);
+    for (int w = 0; w < l->nwaits; w++) fprintf(out, w ? " and %d" : " after %d", l->waits[w]);
     for (int s = 0; s < l->nsources; s++) fprintf(out, "%s%d", s ? " + " : " is ", l->sources[s]);
     for (int k = 0; k < l->nin; k++)
         fprintf(out, " %s@%lld", mt_lchecker_name(c, l->in[k]), (long long)c->low->values[l->in[k]].offset_bytes);
@@ -299,6 +300,8 @@ static void print_proofs(struct mt_lchecker *c) {
 static enum mt_status check_frame(struct mt_lchecker *c) {
     const struct mt_lowered *low = c->low;
     bool communicates = false;
+    if (low->nstreams <= MT_STREAM_COMM || low->nstreams > MT_MOST_STREAMS)
+        return mt_lchecker_refuse(c, "it has %d streams", low->nstreams);
     if (low->rank != c->rank) return mt_lchecker_refuse(c, "it is rank %d's", low->rank);
     if (low->body_count != c->program->body_count[c->rank])
         return mt_lchecker_refuse(c, "its body runs %lld times, not %lld", (long long)low->body_count,
@@ -308,9 +311,9 @@ static enum mt_status check_frame(struct mt_lchecker *c) {
     for (int b = 0; b < MT_NBLOCKS; b++)
         if (low->block_begin[b] > low->block_begin[b + 1]) return mt_lchecker_refuse(c, "its blocks overlap");
     for (int i = low->block_begin[MT_BODY]; i < low->block_begin[MT_BODY + 1]; i++)
-        communicates |= low->instrs[i].what != MT_LOWERED_ALIAS && low->instrs[i].stream == MT_STREAM_COMM;
+        communicates |= low->instrs[i].what != MT_LOWERED_ALIAS && low->instrs[i].stream != MT_STREAM_COMPUTE;
     if (communicates && !low->body_barrier)
-        return mt_lchecker_refuse(c, "its body uses the communication stream, but nothing separates the iterations");
+        return mt_lchecker_refuse(c, "its body uses several streams, but nothing separates the iterations");
     if (low->state_bytes < 0 || low->state_bytes > low->arena_bytes)
         return mt_lchecker_refuse(c, "its states do not fit the arena");
     return MT_OK;

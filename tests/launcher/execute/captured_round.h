@@ -22,7 +22,7 @@ struct captured_round {
 struct captured_end {
     double reports[CAPTURED_STEPS + EVALUATIONS][REPORTS];
     int nreports;
-    double stream_s[MT_NSTREAMS], wall_s;
+    double stream_s[MT_MOST_STREAMS], wall_s;
     char **states; /* [graph->nvalues] */
 };
 
@@ -81,7 +81,7 @@ static void captured_finish(const struct captured_round *round, struct mt_execut
             CHECK_OK(mt_executor_result(ex, run, values[i], &end->reports[end->nreports][i], &err), err);
     end->nreports++;
     struct mt_run_times times = mt_executor_times(ex);
-    for (int s = 0; s < MT_NSTREAMS; s++) end->stream_s[s] += times.stream_s[s];
+    for (int s = 0; s < MT_MOST_STREAMS; s++) end->stream_s[s] += times.stream_s[s];
     CHECK(times.stream_s[MT_STREAM_COMPUTE] > 0 && times.wall_s > 0 && times.wait_s >= 0);
 }
 
@@ -121,7 +121,7 @@ static void captured_run(const struct captured_round *round, bool whole, struct 
     captured_runs(round, ex, MT_RUN_TRAIN, EVALUATED_AFTER, 1, whole, end);
     captured_runs(round, ex, MT_RUN_FORWARD, EVALUATIONS, 100, whole, end);
     captured_runs(round, ex, MT_RUN_TRAIN, CAPTURED_STEPS - EVALUATED_AFTER, 1 + EVALUATED_AFTER, whole, end);
-    for (int s = 0; s < MT_NSTREAMS; s++)
+    for (int s = 0; s < MT_MOST_STREAMS; s++)
         CHECK(end->stream_s[s] < end->wall_s, "stream %d: %g s of %g s", s, end->stream_s[s], end->wall_s);
     for (int v = 0; v < round->graph->nvalues; v++) {
         const struct mt_tensor *t = mt_executor_state(ex, v);

@@ -19,6 +19,7 @@ struct round {
     char **begin;            /* [graph->nvalues]: whole states before the first step */
     char **end[ROUND_RANKS]; /* the ranks' boxes of the states after the last */
     bool fuse;
+    int copy_streams;
 };
 
 static int64_t scratch_bytes(void *device, const struct mt_call *call) {
@@ -141,6 +142,7 @@ static void run_rank(struct round *round, int rank, struct mt_comm *comm) {
     omp_set_num_threads(1);
     CHECK_OK(mt_device_open("cpu", &device, &err), err);
     struct mt_lower_options options = {.fuse = round->fuse,
+                                       .copy_streams = round->copy_streams,
                                        .latency_s = 1e-5,
                                        .bandwidth_Bps = 1e9,
                                        .scratch_bytes = scratch_bytes,

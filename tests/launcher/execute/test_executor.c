@@ -63,6 +63,7 @@ static void test_choice(const struct mt_graph *g, const struct mt_choice *choice
     begin_round(&round);
     for (int fuse = 0; fuse < 2; fuse++) {
         round.fuse = fuse;
+        round.copy_streams = fuse ? 0 : 2;
         run_ranks(&round);
     }
     end_round(&round);
@@ -207,13 +208,13 @@ static void test_trace(void) {
         pthread_join(threads[r], NULL);
         CHECK_OK(runners[r].st, runners[r].err);
         const struct mt_lowered *low = pair.low[r];
-        int last[MT_NSTREAMS] = {-1, -1};
+        int last[MT_MOST_STREAMS] = {-1, -1, -1, -1, -1, -1, -1, -1};
         for (int i = 0; i < low->ninstrs; i++) {
             bool body = i >= low->block_begin[MT_BODY] && i < low->block_begin[MT_LAST];
             const struct mt_linstr *c = &low->instrs[i];
             CHECK_EQ(logs[r].runs[i], c->what == MT_LOWERED_ALIAS ? 0 : body ? low->body_count : 1);
             if (logs[r].runs[i] == 0) continue;
-            if (c->wait >= 0) CHECK(logs[r].start_s[i] >= logs[r].end_s[c->wait]);
+            for (int w = 0; w < c->nwaits; w++) CHECK(logs[r].start_s[i] >= logs[r].end_s[c->waits[w]]);
             if (last[c->stream] >= 0) CHECK(logs[r].start_s[i] >= logs[r].end_s[last[c->stream]]);
             last[c->stream] = i;
         }

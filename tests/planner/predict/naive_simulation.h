@@ -10,8 +10,8 @@
 
 struct node {
     int instr, iteration;
-    int before, wait; /* nodes of this rank that must have ended, or -1 */
-    int barrier;      /* all nodes before this one must have ended; 0: no */
+    int before, nwaits, waits[MT_MOST_STREAMS]; /* nodes of this rank that must have ended, or -1 */
+    int barrier;                                /* all nodes before this one must have ended; 0: no */
     double own_s, transfer_s, unpack_s;
     int kernels; /* of a collective */
     const struct mt_linstr *c;
@@ -96,11 +96,12 @@ static inline void naive_unroll(const struct mt_costs *costs, int rank, struct n
                 *n = (struct node){.instr = i,
                                    .iteration = (int)it,
                                    .before = last[c->stream],
-                                   .wait = c->wait >= 0 ? latest[c->wait] : -1,
+                                   .nwaits = c->nwaits,
                                    .barrier = barrier,
                                    .transfer_s = -1,
                                    .block = (enum mt_block_kind)b,
                                    .c = c};
+                for (int w = 0; w < c->nwaits; w++) n->waits[w] = latest[c->waits[w]];
                 if (b != MT_BODY || low->body_count > 0) naive_price(costs, rank, n);
                 last[c->stream] = latest[i] = r->nnodes++;
             }
@@ -139,7 +140,9 @@ static inline void naive_begin(struct naive_rank *r, int s) {
             stream->next++;
             continue;
         }
-        if ((node->before >= 0 && !r->ended[node->before]) || (node->wait >= 0 && !r->ended[node->wait])) return;
+        if (node->before >= 0 && !r->ended[node->before]) return;
+        for (int w = 0; w < node->nwaits; w++)
+            if (node->waits[w] >= 0 && !r->ended[node->waits[w]]) return;
         for (int i = 0; i < node->barrier; i++)
             if (!r->ended[i]) return;
         stream->current = stream->next++;

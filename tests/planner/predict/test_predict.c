@@ -5,7 +5,7 @@
 #include "planner/predict/simulate.h"
 #include "tests/planner/small_cluster.h"
 #include "tests/planner/predict/naive_simulation.h"
-#include "tests/synth/programs.h"
+#include "tests/planner/predict/unequal_programs.h"
 
 #ifdef MOTLEY_SANITIZE
 enum { TICKS = 20000, ROUNDS = 5 };
@@ -24,6 +24,8 @@ static struct mt_prediction predict(const struct mt_program *p, const struct mt_
 
 /* ---- by hand ---- */
 
+enum { COMPUTE = MT_STREAM_COMPUTE, COMM = MT_STREAM_COMM, COPIES, NSTREAMS };
+
 /* An actor with a list of instructions: stream, what it waits for, own time; below zero: a collective of that length.
  */
 struct line {
@@ -33,12 +35,18 @@ struct line {
 
 static struct mt_sim_actor actor_of(struct mt_sim *sim, const struct line *lines, int n, int rank) {
     struct mt_sim_actor actor = {.rank = rank, .ninstrs = n, .nphases = 1, .copy_rate = 0.5};
-    for (int s = 0; s < MT_NSTREAMS; s++) actor.items[s] = mt_new(&sim->arena, struct mt_sim_item, n);
+    for (int s = 0; s < NSTREAMS; s++) actor.items[s] = mt_new(&sim->arena, struct mt_sim_item, n);
     int rendezvous = 0;
     for (int i = 0; i < n; i++) {
         struct mt_sim_item *item = &actor.items[lines[i].stream][actor.nitems[lines[i].stream]++];
-        *item = (struct mt_sim_item){
-            .instr = i, .work = true, .wait = lines[i].wait, .need = 1, .rendezvous = -1, .own_s = lines[i].s};
+        struct mt_sim_wait *wait = mt_new(&sim->arena, struct mt_sim_wait, 1);
+        *wait = (struct mt_sim_wait){lines[i].wait, 1};
+        *item = (struct mt_sim_item){.instr = i,
+                                     .work = true,
+                                     .nwaits = lines[i].wait >= 0,
+                                     .waits = wait,
+                                     .rendezvous = -1,
+                                     .own_s = lines[i].s};
         if (lines[i].s >= 0) continue;
         item->own_s = 0;
         item->rendezvous = rendezvous++;
@@ -49,7 +57,7 @@ static struct mt_sim_actor actor_of(struct mt_sim *sim, const struct line *lines
 /* Two ranks, all their collectives together. */
 static double simulate_two(const struct line *a, int na, const struct line *b, int nb, double slowdown,
                            struct mt_sim_actor actors[2]) {
-    struct mt_sim sim = {.nactors = 2, .actors = actors};
+    struct mt_sim sim = {.nstreams = NSTREAMS, .nactors = 2, .actors = actors};
     struct mt_err err = MT_ERR_INIT;
     double ends_s[2];
     int both[2] = {0, 1};
@@ -58,14 +66,16 @@ static double simulate_two(const struct line *a, int na, const struct line *b, i
     sim.rendezvous = mt_new(&sim.arena, struct mt_sim_rendezvous, na);
     for (int i = 0; i < na; i++)
         if (a[i].s < 0)
-            sim.rendezvous[sim.nrendezvous++] = (struct mt_sim_rendezvous){
-                .alone_s = -a[i].s, .compute_slowdown = slowdown, .comm_slowdown = 1, .nmembers = 2, .members = both};
+            sim.rendezvous[sim.nrendezvous++] = (struct mt_sim_rendezvous){.stream = a[i].stream,
+                                                                           .alone_s = -a[i].s,
+                                                                           .compute_slowdown = slowdown,
+                                                                           .comm_slowdown = 1,
+                                                                           .nmembers = 2,
+                                                                           .members = both};
     CHECK_OK(mt_sim_run(&sim, 2, ends_s, &err), err);
     mt_arena_release(&sim.arena);
     return ends_s[1] - ends_s[0];
 }
-
-enum { COMPUTE = MT_STREAM_COMPUTE, COMM = MT_STREAM_COMM };
 
 static void test_by_hand(void) {
     struct mt_sim_actor actors[2];
@@ -94,14 +104,23 @@ static void test_by_hand(void) {
      */
     struct line copies[] = {{COMM, -1, 1}, {COMPUTE, -1, 3}};
     CHECK_NEAR(simulate_two(copies, 2, copies, 2, 0, actors), 4, 1e-12);
+    struct line aside[] = {{COPIES, -1, 1}, {COMPUTE, -1, 3}, {COMM, 1, -2}, {COMPUTE, 2, 1}};
+    CHECK_NEAR(simulate_two(aside, 4, aside, 4, 0, actors), 4 + 2 + 1, 1e-12);
+    /* One on the compute stream, which counts as computing but for the wait for the other rank. */
+    struct line within[] = {{COMPUTE, -1, 1}, {COMPUTE, -1, -2}, {COMPUTE, -1, 1}};
+    struct line later[] = {{COMPUTE, -1, 3}, {COMPUTE, -1, -2}, {COMPUTE, -1, 1}};
+    CHECK_NEAR(simulate_two(within, 3, later, 3, 0, actors), 6, 1e-12);
+    CHECK_NEAR(actors[0].compute_s, 4, 1e-12);
+    CHECK_NEAR(actors[1].compute_s, 6, 1e-12);
+    CHECK_NEAR(actors[0].comm_s, 0, 1e-12);
     /* A rank that waits for a collective that the other never reaches is an error. */
     struct mt_err err = MT_ERR_INIT;
-    struct mt_sim sim = {.nactors = 2, .actors = actors};
+    struct mt_sim sim = {.nstreams = NSTREAMS, .nactors = 2, .actors = actors};
     double ends_s[2];
     int both[2] = {0, 1};
     actors[0] = actor_of(&sim, fast, 3, 0);
     actors[1] = actor_of(&sim, copies, 2, 1);
-    struct mt_sim_rendezvous rendezvous = {.alone_s = 1, .nmembers = 2, .members = both};
+    struct mt_sim_rendezvous rendezvous = {.stream = COMM, .alone_s = 1, .nmembers = 2, .members = both};
     sim.rendezvous = &rendezvous, sim.nrendezvous = 1;
     CHECK_EQ(mt_sim_run(&sim, 2, ends_s, &err), MT_EBUG);
     CHECK(strstr(err.text, "wait for each other"), "%s", err.text);
@@ -125,12 +144,12 @@ static void test_gpus(void) {
         struct mt_err err = MT_ERR_INIT;
         double ends_s[1];
         int both[2] = {0, 1};
-        struct mt_sim sim = {.nactors = 2, .actors = actors};
+        struct mt_sim sim = {.nstreams = NSTREAMS, .nactors = 2, .actors = actors};
         actors[0] = actor_of(&sim, cases[i].a, 3, 0);
         actors[1] = actor_of(&sim, cases[i].b, 3, 1);
         for (int a = 0; a < 2; a++) actors[a].yield_s = 0.5, actors[a].items[MT_STREAM_COMM][0].kernels = 1;
         struct mt_sim_rendezvous rendezvous = {
-            .alone_s = 1, .compute_slowdown = 1, .spins = true, .nmembers = 2, .members = both};
+            .stream = COMM, .alone_s = 1, .compute_slowdown = 1, .spins = true, .nmembers = 2, .members = both};
         sim.rendezvous = &rendezvous, sim.nrendezvous = 1;
         CHECK_OK(mt_sim_run(&sim, 1, ends_s, &err), err);
         CHECK_NEAR(ends_s[0], cases[i].end_s, 1e-12);
@@ -142,13 +161,14 @@ static void test_gpus(void) {
 static void test_naps(void) {
     struct mt_sim_actor actors[2];
     struct line fast[] = {{COMPUTE, -1, 0.001}, {COMM, 0, -0.002}}, slow[] = {{COMPUTE, -1, 0.021}, {COMM, 0, -0.002}};
-    struct mt_sim sim = {.nactors = 2, .actors = actors};
+    struct mt_sim sim = {.nstreams = NSTREAMS, .nactors = 2, .actors = actors};
     struct mt_err err = MT_ERR_INIT;
     double ends_s[1];
     int both[2] = {0, 1};
     actors[0] = actor_of(&sim, fast, 2, 0);
     actors[1] = actor_of(&sim, slow, 2, 1);
-    struct mt_sim_rendezvous rendezvous = {.alone_s = 0.002, .naps = true, .nmembers = 2, .members = both};
+    struct mt_sim_rendezvous rendezvous = {
+        .stream = COMM, .alone_s = 0.002, .naps = true, .nmembers = 2, .members = both};
     sim.rendezvous = &rendezvous, sim.nrendezvous = 1;
     CHECK_OK(mt_sim_run(&sim, 1, ends_s, &err), err);
     CHECK_NEAR(ends_s[0], 0.021 + 0.05 * 0.020 / 2 + 0.002, 1e-12); /* naps are a twentieth of the wait */
@@ -156,24 +176,6 @@ static void test_naps(void) {
 }
 
 /* ---- whole programs ---- */
-
-/* So slow that operators are long against ticks; three threads, and links with slowdowns. */
-static struct small_cluster *unequal_cluster(int nranks) {
-    struct small_cluster *s = small_cluster((nranks + 1) / 2, 2);
-    static const double speeds[] = {1, 0.5, 0.8, 0.3, 1};
-    for (int c = 0; c < 2; c++) {
-        for (int t = 0; t < MT_NTYPES; t++) s->classes[c].flops[t] = 1e6 * (c + 1);
-        s->classes[c].memory_Bps = 2e6 * (c + 1);
-        s->classes[c].overhead_s = 1e-4;
-        s->classes[c].threads = 3;
-    }
-    for (int d = 0; d < nranks; d++) s->devices[d].speed = speeds[d % 5], s->devices[d].class = d % 3 == 2;
-    for (int l = 0; l < 2; l++) s->links[l].compute_slowdown = 0.4, s->links[l].comm_slowdown = 0.7;
-    s->links[MEMORY].bandwidth_Bps = 1e7, s->links[NETWORK].bandwidth_Bps = 1e6, s->links[NETWORK].latency_s = 1e-3;
-    s->links[NETWORK].shared_Bps = 1.5e6;
-    s->costs.nranks = nranks;
-    return s;
-}
 
 static void check_bounds(const struct mt_prediction *f, const char *what) {
     CHECK(f->step_s > 0 && isfinite(f->step_s), "%s", what);
@@ -227,25 +229,6 @@ static void check_folding(const struct mt_program *p, struct small_cluster *s) {
     }
     mt_arena_release(&folded.arena);
     mt_arena_release(&apart.arena);
-}
-
-/* A program of one of several kinds; the batch is even in half of them, so that ranks form classes. */
-static void make_program(struct mt_arena *arena, const struct mt_graph *g, int round, struct mt_program *p) {
-    struct mt_err err = MT_ERR_INIT;
-    struct mt_choice choice;
-    if (round % 5 == 4) {
-        choice_in_step(arena, g, 2 + (int)below(3), 3, true, &choice);
-    } else {
-        make_choice(arena, g, (enum style)(round % 5), &choice);
-        if (round % 2 && round % 5 != MICRO)
-            for (int r = 0; r <= choice.nranks; r++) {
-                int64_t batch = g->labels[g->batch].extent;
-                choice.batch->starts[r] = r * batch / choice.nranks;
-                if (r) choice.batch->sizes[r - 1] = choice.batch->starts[r] - choice.batch->starts[r - 1];
-                if (r) choice.micro[r - 1] = choice.batch->sizes[r - 1];
-            }
-    }
-    CHECK_OK(mt_build(g, &choice, p, &err), err);
 }
 
 /* The program that is simulated is the one that runs. */

@@ -420,8 +420,8 @@ static inline bool damage_program(const struct family *family, struct mt_program
 static inline bool remove_wait(struct mt_lowered *low) {
     for (int tries = 0; tries < 40; tries++) {
         struct mt_linstr *l = &low->instrs[below(low->ninstrs)];
-        if (l->wait < 0) continue;
-        SET(l->wait, -1);
+        if (!l->nwaits) continue;
+        SET(l->nwaits, l->nwaits - 1);
         return true;
     }
     return false;

@@ -63,27 +63,30 @@ typedef void mutation(struct mt_lowered *m, struct mt_linstr *l, int instr, int 
 
 MUTATE(drop_wait) {
     UNUSED;
-    if (l->wait >= 0) SET(l->wait, -1);
+    if (variant >= l->nwaits) return;
+    SET(l->waits[variant], l->waits[l->nwaits - 1]);
+    SET(l->nwaits, l->nwaits - 1);
 }
 
-/* For an earlier instruction of the other stream. */
+/* For an earlier instruction of another stream. */
 MUTATE(wait_earlier) {
     UNUSED;
-    int wait = l->wait - 1;
+    if (!l->nwaits) return;
+    int wait = l->waits[0] - 1;
     for (int skip = variant; wait >= 0; wait--)
         if (m->instrs[wait].stream != l->stream && m->instrs[wait].what != MT_LOWERED_ALIAS && skip-- == 0) break;
-    if (l->wait >= 0) SET(l->wait, wait);
+    if (wait >= 0) SET(l->waits[0], wait);
 }
 
 MUTATE(wait_for_another) {
     UNUSED;
     int wait = variant == 0 ? instr - 1 : (int)below(m->ninstrs);
-    if (wait != l->wait) SET(l->wait, wait);
+    if (l->nwaits) SET(l->waits[l->nwaits - 1], wait);
 }
 
 MUTATE(other_stream) {
     UNUSED;
-    SET(l->stream, !l->stream);
+    SET(l->stream, (l->stream + 1 + variant) % m->nstreams);
 }
 
 static bool same_block(const struct mt_lowered *m, int i, int j) {
@@ -96,12 +99,15 @@ static bool same_block(const struct mt_lowered *m, int i, int j) {
 static void swap_instrs(struct mt_lowered *m, int i, int j) {
     if (j >= m->ninstrs || !same_block(m, i, j)) return;
     struct mt_linstr a = m->instrs[i], b = m->instrs[j];
-    if (b.wait >= i) b.wait = -1;
+    for (int w = 0; w < b.nwaits; w++)
+        if (b.waits[w] >= i) b.nwaits = w;
     SET(m->instrs[i], b);
     SET(m->instrs[j], a);
     for (int k = i + 1; k < m->ninstrs; k++) {
-        int wait = m->instrs[k].wait;
-        if (wait == i || wait == j) SET(m->instrs[k].wait, wait == i && j < k ? j : i < k ? i : -1);
+        for (int w = 0; w < m->instrs[k].nwaits; w++) {
+            int wait = m->instrs[k].waits[w];
+            if (wait == i || wait == j) SET(m->instrs[k].waits[w], wait == i && j < k ? j : i);
+        }
     }
 }
 
@@ -123,7 +129,9 @@ MUTATE(swap_collectives) {
 /* Left out, with all that refers to places in the sequence put right. */
 static void remove_instr(struct mt_lowered *m, int instr) {
     for (int i = instr + 1; i < m->ninstrs; i++)
-        if (m->instrs[i].wait >= instr) SET(m->instrs[i].wait, m->instrs[i].wait - 1);
+        for (int w = 0; w < m->instrs[i].nwaits; w++)
+            if (m->instrs[i].waits[w] >= instr)
+                SET(m->instrs[i].waits[w], m->instrs[i].waits[w] ? m->instrs[i].waits[w] - 1 : 0);
     for (int b = 0; b <= MT_NBLOCKS; b++)
         if (m->block_begin[b] > instr) SET(m->block_begin[b], m->block_begin[b] - 1);
     poke(&m->instrs[instr], &m->instrs[instr + 1], (size_t)(m->ninstrs - instr - 1) * sizeof *m->instrs);
@@ -401,7 +409,7 @@ MUTATE(block_in_place) {
  * to refuse: the message of the part before, or a wait. */
 static bool may_be_ahead(const struct mt_lowered *m, const struct mt_linstr *l) {
     const struct mt_linstr *before = l - 1;
-    if (l->what != MT_LOWERED_COLLECTIVE || l->wait >= 0 || !l->chunk.part) return false;
+    if (l->what != MT_LOWERED_COLLECTIVE || l->nwaits || !l->chunk.part) return false;
     for (int b = 0; b < 2; b++)
         for (int c = 0; c < 2; c++) {
             if (l->message[b] < 0 || before->message[c] < 0) continue;
@@ -417,7 +425,9 @@ MUTATE(overlap_before) {
     if (variant == 0) SET(l->ahead, !l->ahead);
     if (variant == 1 && l->ahead && l->message[0] >= 0) SET(l->message[0], l[-1].message[0]);
     if (variant == 2 && l->ahead && l->message[1] >= 0) SET(l->message[1], l[-1].message[1]);
-    if (variant == 3 && l->ahead) SET(l->wait, 0);
+    static int first_one[1];
+    if (variant == 3 && l->ahead) SET(l->waits, first_one);
+    if (variant == 3 && l->ahead) SET(l->nwaits, 1);
     if (!l->ahead || may_be_ahead(m, l)) return;
     struct mt_err err = MT_ERR_INIT;
     CHECK(!is_accepted(&err), "overlap is accepted at instruction %d", instr);
@@ -554,10 +564,10 @@ static const struct {
     mutation *apply;
     int variants;
 } mutations[] = {
-    {"wait dropped", drop_wait, 1},
+    {"wait dropped", drop_wait, 3},
     {"wait for an earlier one", wait_earlier, 3},
     {"wait for another", wait_for_another, 2},
-    {"another stream", other_stream, 1},
+    {"another stream", other_stream, 2},
     {"two change places", swap_next, 3},
     {"two collectives change places", swap_collectives, 1},
     {"left out", leave_out, 1},
@@ -730,10 +740,15 @@ static int64_t scratch_bytes(void *context, const struct mt_call *call) {
     return mt_backend_c.scratch_bytes(call);
 }
 
+static int copy_streams; /* of the present program */
+
 static void lower_all(const struct mt_program *p, bool fuse) {
     struct mt_err err = MT_ERR_INIT;
-    truth.options = (struct mt_lower_options){
-        .fuse = fuse, .latency_s = 1e-5, .bandwidth_Bps = 1e9, .scratch_bytes = scratch_bytes};
+    truth.options = (struct mt_lower_options){.fuse = fuse,
+                                              .copy_streams = copy_streams,
+                                              .latency_s = 1e-5,
+                                              .bandwidth_Bps = 1e9,
+                                              .scratch_bytes = scratch_bytes};
     for (int r = 0; r < p->nranks; r++) CHECK_OK(mt_lower(p, r, &truth.options, &truth.lowered[r], &err), err);
     truth.program = p;
 }
@@ -748,6 +763,7 @@ static void test_program(const char *name, const struct mt_program *p, bool fuse
     struct mt_err err = MT_ERR_INIT;
     truth.name = name;
     truth.made = truth.refused = truth.right = 0;
+    copy_streams = fuse ? 0 : 2;
     lower_all(p, fuse);
     CHECK(is_accepted(&err), "%s: %s", name, err.text);
     for (int timing = 0; timing < NTIMINGS; timing++) {

@@ -69,6 +69,12 @@ static bool fenced(const struct trial *t, int a, int e) {
     return low->body_barrier && first < last && (second >= last || next);
 }
 
+static bool waits_for(const struct mt_linstr *c, int instr) {
+    bool waits = false;
+    for (int w = 0; w < c->nwaits; w++) waits |= c->waits[w] == instr;
+    return waits;
+}
+
 /* The three rules of lower.h, and the end of the step after everything. */
 static void order_events(struct trial *t) {
     const struct mt_lowered *low = t->low;
@@ -78,7 +84,7 @@ static void order_events(struct trial *t) {
             const struct mt_linstr *first = &low->instrs[t->events[a].instr];
             if (e < end && first->what == MT_LOWERED_ALIAS) continue;
             if (e < end && low->instrs[t->events[e].instr].what == MT_LOWERED_ALIAS) continue;
-            if (e == end || fenced(t, a, e) || low->instrs[t->events[e].instr].wait == t->events[a].instr ||
+            if (e == end || fenced(t, a, e) || waits_for(&low->instrs[t->events[e].instr], t->events[a].instr) ||
                 low->instrs[t->events[e].instr].stream == first->stream)
                 add_before(t, a, e);
         }
@@ -199,12 +205,18 @@ static int64_t some_scratch(void *context, const struct mt_call *call) {
     return 100 + 10 * (int64_t)call->kind;
 }
 
+static int copy_streams; /* 0, 1 or 3 */
+
 static struct mt_lowered *lower(const struct mt_program *p, int rank, bool fuse) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_lowered *low;
-    struct mt_lower_options options = {
-        .fuse = fuse, .latency_s = 1e-5, .bandwidth_Bps = 1e9, .scratch_bytes = some_scratch};
+    struct mt_lower_options options = {.fuse = fuse,
+                                       .copy_streams = copy_streams,
+                                       .latency_s = 1e-5,
+                                       .bandwidth_Bps = 1e9,
+                                       .scratch_bytes = some_scratch};
     CHECK_OK(mt_lower(p, rank, &options, &low, &err), err);
+    CHECK_EQ(low->nstreams, 2 + copy_streams);
     return low;
 }
 
@@ -224,13 +236,14 @@ static void check_sources(const struct mt_lowered *low) {
     }
 }
 
-static int waits_tried, barriers, late_slices;
+static int waits_tried, several_waits, barriers, late_slices;
 
 /* In the end a slice's copy overlaps messages and does not wait for the last of them. */
 static void check_slices(const struct mt_lowered *low) {
     for (int i = low->block_begin[MT_EPILOGUE]; i < low->block_begin[MT_EPILOGUE + 1]; i++) {
         if (low->instrs[i].what != MT_LOWERED_COPY) continue;
-        CHECK_EQ(low->instrs[i].stream, MT_STREAM_COMPUTE);
+        CHECK_EQ(low->instrs[i].stream > MT_STREAM_COMM, copy_streams > 0);
+        if (!copy_streams) CHECK_EQ(low->instrs[i].stream, MT_STREAM_COMPUTE);
         late_slices += low->instrs[i].nsources > 0;
     }
 }
@@ -251,14 +264,16 @@ static void check_rank(const struct mt_program *p, int rank, bool fuse, bool mut
     check_slices(low);
     barriers += low->body_barrier;
     for (int i = 0; i < low->ninstrs && mutate; i++) {
-        int wait = low->instrs[i].wait;
         bool idle = block_of(low, i) == MT_BODY && low->body_count == 0;
-        if (wait < 0 || idle || moves_weights(low, i)) continue;
-        low->instrs[i].wait = -1;
-        CHECK(!lowered_is_right(low, &t), "rank %d: instruction %d (%s) does not need its wait", rank, i,
-              low->instrs[i].name);
-        low->instrs[i].wait = wait;
-        waits_tried++;
+        for (int w = 0; w < low->instrs[i].nwaits && !idle && !moves_weights(low, i); w++) {
+            int wait = low->instrs[i].waits[w];
+            low->instrs[i].waits[w] = -1;
+            CHECK(!lowered_is_right(low, &t), "rank %d: instruction %d (%s) does not need its wait for %d", rank, i,
+                  low->instrs[i].name, wait);
+            low->instrs[i].waits[w] = wait;
+            waits_tried++;
+        }
+        several_waits += low->instrs[i].nwaits > 1;
     }
     mt_lowered_free(low);
 }
@@ -266,6 +281,7 @@ static void check_rank(const struct mt_program *p, int rank, bool fuse, bool mut
 static void test_model(const char *text, int64_t batch, double dropout, bool in_step, int rounds) {
     struct mt_graph *g = training_graph(text, batch, dropout);
     for (int round = 0; round < rounds; round++) {
+        copy_streams = round % 3 == 1 ? 1 : round % 3 == 2 ? 3 : 0;
         struct mt_err err = MT_ERR_INIT;
         struct mt_arena arena = MT_ARENA_INIT;
         struct mt_choice choice;
@@ -528,7 +544,7 @@ static void test_sets_off(void) {
                 if (next < 0)
                     late++;
                 else if (next == i + 1)
-                    overlap_one += c->wait == i - 1;
+                    overlap_one += waits_for(c, i - 1);
                 else
                     elsewhere++;
             }
@@ -558,6 +574,7 @@ int main(void) {
     test_alone();
     test_sets_off();
     CHECK(waits_tried > 100, "%d", waits_tried);
+    CHECK(several_waits > 5, "%d", several_waits);
     CHECK(barriers > 0, "the bodies communicate");
     CHECK(late_slices > 0, "the ends copy slices");
     printf("%d waits tried, %d programs with barriers\n", waits_tried, barriers);

@@ -1,7 +1,7 @@
-/* Addresses against a brute force: on random sequences of two streams with random waits, two items share bytes only if
- * all uses of one are before all uses of the other in the transitive closure of the order; and each is where a scan
- * over all items before it finds the smallest gap. And that memory is shared where it can be: chains take two items'
- * room, a stack of nested lifetimes takes its depth. Of layers, the steps of the search grow as n log n. */
+/* Addresses against a brute force: on random sequences of two to five streams with random waits, two items share bytes
+ * only if all uses of one are before all uses of the other in the transitive closure of the order; and each is where a
+ * scan over all items before it finds the smallest gap. And that memory is shared where it can be: chains take two
+ * items' room, a stack of nested lifetimes takes its depth. Of layers, the steps of the search grow as n log n. */
 #include "synth/lower/memory.h"
 
 #include <limits.h>
@@ -10,6 +10,8 @@
 #include "kernels/device/device.h"
 #include "tests/check.h"
 
+#define UNUSED                                                                                                         \
+    { -1, -1, -1, -1, -1, -1, -1, -1 }
 enum { SEED = 20261120, MOST_INSTRS = 60, MOST_ITEMS = 40 };
 
 static uint64_t draws;
@@ -18,25 +20,25 @@ static int below(int bound) {
 }
 
 struct sequence {
-    int n, stream[MOST_INSTRS], wait[MOST_INSTRS];
+    int n, nstreams, stream[MOST_INSTRS];
     bool before[MOST_INSTRS][MOST_INSTRS]; /* the closure */
-    int seen[MOST_INSTRS][MT_NSTREAMS];
+    int seen[MOST_INSTRS][MT_MOST_STREAMS];
 };
 
 static void random_sequence(struct sequence *s) {
     memset(s, 0, sizeof *s);
     s->n = 2 + below(MOST_INSTRS - 1);
+    s->nstreams = 2 + below(4);
     for (int i = 0; i < s->n; i++) {
-        s->stream[i] = below(3) == 0;
-        s->wait[i] = below(3) == 0 && i > 0 ? below(i) : -1;
-        if (s->wait[i] >= 0 && s->stream[s->wait[i]] == s->stream[i]) s->wait[i] = -1;
-        for (int a = 0; a < i; a++) s->before[a][i] = s->stream[a] == s->stream[i] || s->wait[i] == a;
+        s->stream[i] = below(3) == 0 ? 1 + below(s->nstreams - 1) : 0;
+        for (int a = 0; a < i; a++) s->before[a][i] = s->stream[a] == s->stream[i];
+        for (int k = below(4); k > 1 && i > 0; k--) s->before[below(i)][i] = true; /* waits */
     }
     for (int k = 0; k < s->n; k++)
         for (int a = 0; a < s->n; a++)
             for (int b = 0; b < s->n; b++) s->before[a][b] |= s->before[a][k] && s->before[k][b];
     for (int i = 0; i < s->n; i++)
-        for (int t = 0; t < MT_NSTREAMS; t++) {
+        for (int t = 0; t < MT_MOST_STREAMS; t++) {
             s->seen[i][t] = -1;
             for (int a = 0; a < i; a++)
                 if (s->stream[a] == t && s->before[a][i]) s->seen[i][t] = a;
@@ -52,14 +54,15 @@ static bool all_before(const struct sequence *s, const bool *a, const bool *b) {
 
 /* Whether all uses of `a` are known to end before the first of `b` starts. */
 static bool known_before(const struct mt_memory_item *a, const struct mt_memory_item *b,
-                         const int (*seen)[MT_NSTREAMS]) {
-    for (int s = 0; s < MT_NSTREAMS; s++)
-        for (int t = 0; t < MT_NSTREAMS; t++)
+                         const int (*seen)[MT_MOST_STREAMS]) {
+    for (int s = 0; s < MT_MOST_STREAMS; s++)
+        for (int t = 0; t < MT_MOST_STREAMS; t++)
             if (b->first[s] >= 0 && a->last[t] >= 0 && seen[b->first[s]][t] < a->last[t]) return false;
     return true;
 }
 
-static bool conflict(const struct mt_memory_item *a, const struct mt_memory_item *b, const int (*seen)[MT_NSTREAMS]) {
+static bool conflict(const struct mt_memory_item *a, const struct mt_memory_item *b,
+                     const int (*seen)[MT_MOST_STREAMS]) {
     return !known_before(a, b, seen) && !known_before(b, a, seen);
 }
 
@@ -76,7 +79,8 @@ static int64_t end_of(const struct mt_memory_item *item) {
 
 /* Whether each item, by decreasing size, is in the lowest of the smallest gaps between all items before it that
  * conflict: by a scan over those, by offset. */
-static void check_best_fit(const struct mt_memory_item *items, int n, const int (*seen)[MT_NSTREAMS], int64_t base) {
+static void check_best_fit(const struct mt_memory_item *items, int n, const int (*seen)[MT_MOST_STREAMS],
+                           int64_t base) {
     int *order = calloc((size_t)n, sizeof *order), *placed = calloc((size_t)n, sizeof *placed), nplaced = 0;
     for (int i = 0; i < n; i++) order[i] = i;
     sorting = items;
@@ -110,7 +114,7 @@ static void test_random(void) {
         int n = 1 + below(MOST_ITEMS);
         for (int m = 0; m < n; m++) {
             items[m] =
-                (struct mt_memory_item){.size_bytes = below(5) ? below(1000) : 0, .first = {-1, -1}, .last = {-1, -1}};
+                (struct mt_memory_item){.size_bytes = below(5) ? below(1000) : 0, .first = UNUSED, .last = UNUSED};
             for (int u = 1 + below(3), at = below(s.n); u > 0 && at < s.n; u--, at += 1 + below(5)) {
                 int t = s.stream[at];
                 used[m][at] = true;
@@ -118,9 +122,10 @@ static void test_random(void) {
                 items[m].last[t] = at;
             }
         }
-        int64_t base = 64 * below(10), top = mt_memory_place(items, n, (const int(*)[MT_NSTREAMS])s.seen, base, NULL),
+        int64_t base = 64 * below(10),
+                top = mt_memory_place(items, n, (const int(*)[MT_MOST_STREAMS])s.seen, s.nstreams, base, NULL),
                 end = base;
-        check_best_fit(items, n, (const int(*)[MT_NSTREAMS])s.seen, base);
+        check_best_fit(items, n, (const int(*)[MT_MOST_STREAMS])s.seen, base);
         for (int a = 0; a < n; a++) {
             int64_t end_a = items[a].offset_bytes + mt_memory_round(items[a].size_bytes);
             CHECK(items[a].offset_bytes >= base && items[a].offset_bytes % MT_MEMORY_ALIGN == 0);
@@ -142,13 +147,14 @@ static void test_random(void) {
 /* Items of one stream, item i used from `first` to `last`. */
 static int64_t place_intervals(int n, const int (*interval)[2], const int64_t *size, int ninstrs, int64_t *steps) {
     struct mt_memory_item *items = calloc((size_t)n, sizeof *items);
-    int(*seen)[MT_NSTREAMS] = calloc((size_t)ninstrs, sizeof *seen);
+    int(*seen)[MT_MOST_STREAMS] = calloc((size_t)ninstrs, sizeof *seen);
     for (int i = 0; i < ninstrs; i++) seen[i][0] = i - 1, seen[i][1] = -1;
     for (int i = 0; i < n; i++)
-        items[i] =
-            (struct mt_memory_item){.size_bytes = size[i], .first = {interval[i][0], -1}, .last = {interval[i][1], -1}};
-    int64_t top = mt_memory_place(items, n, (const int(*)[MT_NSTREAMS])seen, 0, steps);
-    if (n < 10000) check_best_fit(items, n, (const int(*)[MT_NSTREAMS])seen, 0);
+        items[i] = (struct mt_memory_item){.size_bytes = size[i],
+                                           .first = {interval[i][0], -1, -1, -1, -1, -1, -1, -1},
+                                           .last = {interval[i][1], -1, -1, -1, -1, -1, -1, -1}};
+    int64_t top = mt_memory_place(items, n, (const int(*)[MT_MOST_STREAMS])seen, 2, 0, steps);
+    if (n < 10000) check_best_fit(items, n, (const int(*)[MT_MOST_STREAMS])seen, 0);
     free(items);
     free(seen);
     return top;

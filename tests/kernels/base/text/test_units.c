@@ -1,7 +1,7 @@
 /* Quantities and tables as people see them. */
 #include "kernels/base/text/units.h"
 
-#include "kernels/base/text/table.h"
+#include "kernels/base/text/plain_table.h"
 #include "tests/check.h"
 
 int main(void) {
@@ -48,19 +48,19 @@ int main(void) {
     CHECK(mt_units_parse_seconds("2min", &x) && x == 120, "2min");
     CHECK(!mt_units_parse_seconds("5", &x) && !mt_units_parse_seconds("-5us", &x), "no unit, negative");
 
-    struct mt_table table = MT_TABLE_INIT;
-    mt_table_header(&table, "who", ">much", "note", NULL);
-    mt_table_row(&table);
-    mt_table_cell(&table, "%s", "\xc3\xa9\xc3\xa9\xc3\xa9t\n");
-    mt_table_cell(&table, "%d", 7);
-    mt_table_row(&table);
-    mt_table_cell(&table, "a");
-    mt_table_cell(&table, "%d", 12345);
-    mt_table_cell(&table, "end");
+    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
+    mt_plain_table_header(&table, "who", ">much", "note", NULL);
+    mt_plain_table_row(&table);
+    mt_plain_table_cell(&table, "%s", "\xc3\xa9\xc3\xa9\xc3\xa9t\n");
+    mt_plain_table_cell(&table, "%d", 7);
+    mt_plain_table_row(&table);
+    mt_plain_table_cell(&table, "a");
+    mt_plain_table_cell(&table, "%d", 12345);
+    mt_plain_table_cell(&table, "end");
     char *shown;
     size_t length;
     FILE *file = open_memstream(&shown, &length);
-    mt_table_print(&table, 1, file);
+    mt_plain_table_print(&table, 1, file);
     fclose(file);
     CHECK_TEXT(shown, " who     much  note\n \xc3\xa9\xc3\xa9\xc3\xa9t?      7\n a      12345  end\n");
     free(shown);

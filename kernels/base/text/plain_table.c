@@ -1,5 +1,5 @@
 /* Tables for terminals. */
-#include "kernels/base/text/table.h"
+#include "kernels/base/text/plain_table.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-void mt_table_row(struct mt_table *table) {
+void mt_plain_table_row(struct mt_plain_table *table) {
     mt_arena_grow(&table->arena, &table->lines, table->nlines, &table->capacity, sizeof *table->lines);
     memset(&table->lines[table->nlines++], 0, sizeof *table->lines);
 }
 
-void mt_table_cell(struct mt_table *table, const char *format, ...) {
+void mt_plain_table_cell(struct mt_plain_table *table, const char *format, ...) {
     assert(table->nlines > 0);
-    struct mt_table_line *line = &table->lines[table->nlines - 1];
-    assert(line->count < MT_TABLE_COLUMNS);
+    struct mt_plain_table_line *line = &table->lines[table->nlines - 1];
+    assert(line->count < MT_PLAIN_TABLE_COLUMNS);
     va_list args;
     va_start(args, format);
     char *text = line->cells[line->count++] = mt_arena_vprintf(&table->arena, format, args);
@@ -24,17 +24,17 @@ void mt_table_cell(struct mt_table *table, const char *format, ...) {
         if (*c < 0x20 || *c == 0x7f) *c = '?';
 }
 
-void mt_table_column(struct mt_table *table, const char *name) {
-    if (!table->nlines) mt_table_row(table);
+void mt_plain_table_column(struct mt_plain_table *table, const char *name) {
+    if (!table->nlines) mt_plain_table_row(table);
     assert(table->nlines == 1);
     if (*name == '>') table->right |= 1 << table->lines[0].count, name++;
-    mt_table_cell(table, "%s", name);
+    mt_plain_table_cell(table, "%s", name);
 }
 
-void mt_table_header(struct mt_table *table, const char *name, ...) {
+void mt_plain_table_header(struct mt_plain_table *table, const char *name, ...) {
     va_list args;
     va_start(args, name);
-    for (; name; name = va_arg(args, const char *)) mt_table_column(table, name);
+    for (; name; name = va_arg(args, const char *)) mt_plain_table_column(table, name);
     va_end(args);
 }
 
@@ -45,12 +45,12 @@ struct fold { /* equal lines */
 };
 
 struct folding {
-    const struct mt_table *table;
+    const struct mt_plain_table *table;
     int names;
 };
 
 static int compare_lines(const struct folding *f, int a, int b) {
-    const struct mt_table_line *left = &f->table->lines[a], *right = &f->table->lines[b];
+    const struct mt_plain_table_line *left = &f->table->lines[a], *right = &f->table->lines[b];
     int order = left->count - right->count;
     for (int c = f->names; c < left->count && !order; c++) order = strcmp(left->cells[c], right->cells[c]);
     return order;
@@ -66,7 +66,7 @@ static int by_first(const void *left, const void *right) {
     return (a->first > b->first) - (a->first < b->first);
 }
 
-static char *name_of(struct mt_table *table, const struct fold *fold, int column) {
+static char *name_of(struct mt_plain_table *table, const struct fold *fold, int column) {
     char *first = table->lines[fold->first].cells[column], *last = table->lines[fold->last].cells[column];
     char *end[2];
     long from = strtol(first, &end[0], 10), to = strtol(last, &end[1], 10);
@@ -76,9 +76,9 @@ static char *name_of(struct mt_table *table, const struct fold *fold, int column
     return mt_arena_printf(&table->arena, "%s %s %s", first, consecutive ? "to" : "..", last);
 }
 
-void mt_table_fold(struct mt_table *table, int names, const char *title) {
+void mt_plain_table_fold(struct mt_plain_table *table, int names, const char *title) {
     int n = table->nlines - 1, nfolds = 0;
-    if (n <= MT_TABLE_SHOWN) return;
+    if (n <= MT_PLAIN_TABLE_SHOWN) return;
     struct folding folding = {table, names};
     int *order = mt_new(&table->arena, int, n);
     struct fold *folds = mt_new(&table->arena, struct fold, n);
@@ -91,17 +91,17 @@ void mt_table_fold(struct mt_table *table, int names, const char *title) {
     }
     if (nfolds == n) return;
     qsort(folds, (size_t)nfolds, sizeof *folds, by_first);
-    struct mt_table_line *lines = mt_new(&table->arena, struct mt_table_line, nfolds);
+    struct mt_plain_table_line *lines = mt_new(&table->arena, struct mt_plain_table_line, nfolds);
     for (int i = 0; i < nfolds; i++) {
         lines[i] = table->lines[folds[i].first];
         for (int c = 0; c < names; c++) lines[i].cells[c] = name_of(table, &folds[i], c);
     }
     table->nlines = 1;
-    mt_table_column(table, title);
+    mt_plain_table_column(table, title);
     for (int i = 0; i < nfolds; i++) {
         table->lines[table->nlines++] = lines[i];
-        while (table->lines[i + 1].count < table->lines[0].count - 1) mt_table_cell(table, "%s", "");
-        mt_table_cell(table, "%d", folds[i].count);
+        while (table->lines[i + 1].count < table->lines[0].count - 1) mt_plain_table_cell(table, "%s", "");
+        mt_plain_table_cell(table, "%d", folds[i].count);
     }
     table->right &= ~((1 << names) - 1); /* names are texts now */
 }
@@ -115,15 +115,15 @@ static int width_of(const char *text) {
     return n;
 }
 
-void mt_table_print(struct mt_table *table, int indent, FILE *file) {
-    int width[MT_TABLE_COLUMNS] = {0};
+void mt_plain_table_print(struct mt_plain_table *table, int indent, FILE *file) {
+    int width[MT_PLAIN_TABLE_COLUMNS] = {0};
     for (int l = 0; l < table->nlines; l++)
         for (int c = 0; c < table->lines[l].count; c++) {
             int w = width_of(table->lines[l].cells[c]);
             if (w > width[c]) width[c] = w;
         }
     for (int l = 0; l < table->nlines; l++) {
-        const struct mt_table_line *line = &table->lines[l];
+        const struct mt_plain_table_line *line = &table->lines[l];
         int last = line->count - 1;
         while (last >= 0 && !line->cells[last][0]) last--;
         for (int c = 0; c <= last; c++) {
@@ -136,5 +136,5 @@ void mt_table_print(struct mt_table *table, int indent, FILE *file) {
         fputc('\n', file);
     }
     mt_arena_release(&table->arena);
-    *table = (struct mt_table)MT_TABLE_INIT;
+    *table = (struct mt_plain_table)MT_PLAIN_TABLE_INIT;
 }

@@ -1,0 +1,65 @@
+/* Tables as CSV, RFC 4180: fields with commas, quotes or line ends are quoted, lines end with CR LF. Numbers are in
+ * base units with all digits; what is not known is an empty field; lists have spaces between their numbers. */
+#include <string.h>
+
+#include "kernels/base/table/internal.h"
+#include "kernels/base/text/units.h"
+
+static void put_text(const char *text, FILE *file) {
+    if (!text[strcspn(text, ",\"\r\n")] && *text != ' ') {
+        fputs(text, file);
+        return;
+    }
+    fputc('"', file);
+    for (; *text; text++) {
+        if (*text == '"') fputc('"', file);
+        fputc(*text, file);
+    }
+    fputc('"', file);
+}
+
+static void put_cell(const struct mt_cell *cell, FILE *file) {
+    char number[MT_UNITS_EXACT], date[MT_DATE_TEXT];
+    switch (cell->kind) {
+    case MT_CELL_TEXT: put_text(cell->text, file); return;
+    case MT_CELL_LIST:
+        for (int i = 0; i < cell->count; i++) fprintf(file, i ? " %lld" : "%lld", (long long)cell->list[i]);
+        return;
+    case MT_CELL_NUMBER:
+        fputs(cell->unit == MT_UNIT_DATE ? mt_date_text(cell->number, date) : mt_units_exact(cell->number, number),
+              file);
+        return;
+    default: return;
+    }
+}
+
+static void put_table(const struct mt_table *t, bool named, FILE *file) {
+    if (named) fputs("table", file);
+    for (int c = 0; c < t->ncolumns; c++) {
+        if (c || named) fputc(',', file);
+        put_text(t->columns[c].key, file);
+    }
+    fputs("\r\n", file);
+    for (int r = 0; r < t->nrows; r++) {
+        if (named) put_text(t->name, file);
+        for (int c = 0; c < t->ncolumns; c++) {
+            if (c || named) fputc(',', file);
+            if (c < t->rows[r].ncells) put_cell(&t->rows[r].cells[c], file);
+        }
+        fputs("\r\n", file);
+    }
+}
+
+void mt_table_write_csv(const struct mt_table *table, FILE *file) {
+    put_table(table, false, file);
+}
+
+void mt_tables_write_csv(const struct mt_tables *doc, FILE *file) {
+    bool begun = false;
+    for (int i = 0; i < doc->count; i++) {
+        if (!doc->items[i].table) continue;
+        if (begun) fputs("\r\n", file);
+        put_table(doc->items[i].table, true, file);
+        begun = true;
+    }
+}

@@ -1,0 +1,35 @@
+/* One attempt: mpirun is started, watched, passed on signals, and ended.
+ *
+ *     struct mt_attempt attempt = {.script = "launch/mpirun.sh", .run = "run/run.json", .end_s = 60};
+ *     mt_attempt_prepare(&attempt);                          // once a process: signals are taken from now on
+ *     if ((st = mt_attempt_run(&attempt, err))) ...           // MT_ESYSTEM: it could not be started
+ *     ... attempt.code, attempt.died ... */
+#ifndef MT_LAUNCHER_LAUNCH_ATTEMPT_H
+#define MT_LAUNCHER_LAUNCH_ATTEMPT_H
+
+#include <stdbool.h>
+
+#include "kernels/base/err.h"
+
+struct mt_attempt {
+    const char *script; /* run by sh; its exec is mpirun */
+    const char *run;    /* the run's document, which says how it ended; null: there is none */
+    double end_s;       /* what mpirun gets to end when its job has: Open MPI 4.1 may hang then */
+    /* How it ended: */
+    int code;       /* train's exit code; a process that was killed, and mpirun's own death, are a lost rank's */
+    bool died;      /* a rank was lost or stalled, or mpirun died: not an end that train chose */
+    bool asked;     /* it was asked to stop */
+    bool overdue;   /* mpirun had to be killed */
+    int lost_rank;  /* the rank that was named first; -1: none was */
+    char lost[256]; /* what was said of it: "rank 1 on b has exited without a message: was it killed?" */
+};
+
+/* SIGINT, SIGTERM and SIGUSR2 ask the job to write a checkpoint and stop, SIGUSR1 to write one; a second SIGINT ends it
+ * at once. Signals that came before the attempt began are answered when it has. */
+enum mt_status mt_attempt_prepare(struct mt_err *err);
+enum mt_status mt_attempt_run(struct mt_attempt *attempt, struct mt_err *err);
+
+/* Whether it was asked to stop, since the process began. */
+bool mt_attempt_asked(void);
+
+#endif

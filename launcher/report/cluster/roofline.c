@@ -1,0 +1,144 @@
+/* Rooflines: what each class of devices computes at most, by the operations done for each byte of its memory,
+ *
+ *     min(peak, intensity * memory bandwidth),
+ *
+ * for each precision; and of measured classes the GEMMs that were measured. */
+#include <math.h>
+#include <string.h>
+
+#include "launcher/report/cluster/internal.h"
+#include "launcher/report/svg/chart.h"
+
+enum { MOST_CLASSES = 8, MOST_SERIES = 2 * MT_NTYPES, ROOF = 3 };
+
+struct roofs {
+    const struct mt_cluster_class *class;
+    int n;
+    struct mt_series series[MOST_SERIES + 1];
+    double x[MOST_SERIES][ROOF], y[MOST_SERIES][ROOF], ridge[MOST_SERIES], peak[MOST_SERIES];
+    int ndots, ncolors;
+};
+
+static double least_intensity(const struct mt_cluster_class *class) {
+    double peak = 0;
+    for (int type = 0; type < MT_NTYPES; type++) peak = fmax(peak, class->flops[type]);
+    return pow(10, floor(log10(peak / class->memory_Bps)) - 1);
+}
+
+static void add_roof(struct roofs *roofs, const char *name, double peak, bool reached) {
+    static const char *const colors[MT_SVG_SERIES] = {"s0", "s1", "s2", "s3", "s4", "s5"};
+    double from = least_intensity(roofs->class), memory = roofs->class->memory_Bps, ridge = peak / memory;
+    int i = roofs->n++;
+    roofs->ridge[i] = ridge, roofs->peak[i] = peak;
+    roofs->x[i][0] = fmin(from, ridge), roofs->y[i][0] = roofs->x[i][0] * memory;
+    roofs->x[i][1] = ridge, roofs->y[i][1] = peak;
+    roofs->x[i][2] = from * 1e3, roofs->y[i][2] = peak;
+    roofs->series[i] = (struct mt_series){.name = name,
+                                          .form = MT_SERIES_LINE,
+                                          .class = colors[(roofs->ncolors += !reached) - 1],
+                                          .dashed = reached,
+                                          .n = ROOF,
+                                          .x = roofs->x[i],
+                                          .y = roofs->y[i]};
+}
+
+/* The points of GEMM curves: flops over bytes, flops a second. */
+static void add_dots(struct roofs *roofs, struct mt_arena *arena) {
+    const struct mt_cluster_class *class = roofs->class;
+    int most = 0, n = 0;
+    for (int k = 0; k < class->ncurves; k++) most += class->curves[k].npoints;
+    double *x = mt_new(arena, double, most + 1), *y = mt_new(arena, double, most + 1);
+    for (int k = 0; k < class->ncurves; k++) {
+        const struct mt_curve *curve = &class->curves[k];
+        if (strcmp(curve->op, "matmul") != 0) continue;
+        for (int p = 0; p < curve->npoints; p++) {
+            double a = (double)curve->rows[p], b = (double)curve->dim[0], c = (double)curve->dim[1];
+            if (!(curve->time_s[p] > 0)) continue;
+            x[n] = 2 * a * b * c / ((a * b + a * c + b * c) * (double)mt_type_size(curve->type));
+            y[n++] = 2 * a * b * c / curve->time_s[p];
+        }
+    }
+    roofs->ndots = n;
+    if (n)
+        roofs->series[roofs->n] =
+            (struct mt_series){.name = "measured GEMMs", .form = MT_SERIES_DOTS, .class = "s5", .n = n, .x = x, .y = y};
+}
+
+static void draw(const void *data, struct mt_svg *svg) {
+    mt_chart_draw(data, svg);
+}
+
+static void draw_class(struct mt_page *page, struct roofs *roofs) {
+    double from = least_intensity(roofs->class), most = 0, least = INFINITY;
+    for (int i = 0; i < roofs->n; i++) most = fmax(most, roofs->peak[i]), least = fmin(least, roofs->y[i][0]);
+    struct mt_chart chart = {.x = {.title = "flop for each byte of memory",
+                                   .unit = MT_UNIT_NUMBER,
+                                   .log = true,
+                                   .from = from,
+                                   .to = from * 1e3},
+                             .y = {.title = "flop/s", .unit = MT_UNIT_QUANTITY, .log = true, .from = 0, .to = 0},
+                             .series = roofs->series,
+                             .nseries = roofs->n + (roofs->ndots > 0)};
+    mt_chart_fit(&chart, false);
+    const char *name = roofs->class->name;
+    mt_page_picture(page, &(struct mt_picture){
+                              .title = mt_arena_printf(&page->arena, "Roofline of %s", name),
+                              .description = "What a device computes at most, by the operations that it does for each "
+                                             "byte that it reads or writes: rising while memory binds, level where "
+                                             "computing does. Both axes are logarithmic.",
+                              .draw = draw,
+                              .data = &chart});
+}
+
+/* "bf16, f16": the types with this peak; null if an earlier type has it. */
+static const char *types_of(struct mt_page *page, const struct mt_cluster_class *class, enum mt_type first) {
+    const char *names = mt_type_name(first);
+    for (int type = 0; type < MT_NTYPES; type++) {
+        if (class->flops[type] != class->flops[first] || type == (int)first) continue;
+        if (type < (int)first) return NULL;
+        names = mt_arena_printf(&page->arena, "%s, %s", names, mt_type_name((enum mt_type)type));
+    }
+    return names;
+}
+
+static void report_class(struct mt_page *page, const struct mt_cluster_class *class, int number) {
+    struct roofs roofs = {.class = class};
+    for (int type = 0; type < MT_NTYPES; type++) {
+        double peak = class->flops[type];
+        const char *name = peak > 0 ? types_of(page, class, (enum mt_type)type) : NULL;
+        if (!name) continue;
+        add_roof(&roofs, name, peak, false);
+        if (class->nominal && class->calibration < 1)
+            add_roof(&roofs, mt_arena_printf(&page->arena, "%s, reached", name), peak * class->calibration, true);
+    }
+    add_dots(&roofs, &page->arena);
+    struct mt_table *t = mt_page_table(
+        page, mt_arena_printf(&page->arena, "roofline-%d", number),
+        mt_arena_printf(&page->arena, "Roofline of %s (%s)", class->name, class->model),
+        mt_arena_printf(&page->arena, "memory: %s", mt_page_quantity(page, MT_UNIT_BPS, class->memory_Bps)));
+    mt_table_column(t, "rate", "rate", MT_UNIT_TEXT);
+    mt_table_column(t, "peak_flops", "peak", MT_UNIT_FLOPS);
+    mt_table_column(t, "ridge", "level from, flop/B", MT_UNIT_NUMBER);
+    for (int i = 0; i < roofs.n; i++) {
+        mt_table_row(t);
+        mt_cell_text(t, "%s", roofs.series[i].name);
+        mt_cell_real(t, roofs.peak[i]);
+        mt_cell_real(t, roofs.ridge[i]);
+    }
+    if (roofs.n) draw_class(page, &roofs);
+}
+
+void mt_report_rooflines(struct mt_page *page, const struct mt_cluster *c) {
+    bool any = false;
+    for (int k = 0; k < c->nclasses && k < MOST_CLASSES; k++) {
+        if (!(c->classes[k].memory_Bps > 0)) continue;
+        double peak = 0;
+        for (int type = 0; type < MT_NTYPES; type++) peak = fmax(peak, c->classes[k].flops[type]);
+        if (!(peak > 0)) continue;
+        if (!any) mt_page_heading(page, "Rooflines");
+        any = true;
+        report_class(page, &c->classes[k], k);
+    }
+    if (c->nclasses > MOST_CLASSES)
+        mt_page_say(page, "Of %d classes the first %d are drawn.", c->nclasses, MOST_CLASSES);
+}
