@@ -13,8 +13,7 @@
 #include "synth/ops/ops.h"
 
 enum { MOST_STATES = 400, MOST_STATES_ALONE = 2000, MOST_JUDGED = 10 }; /* alone: of one strategy that is wanted */
-static const double hopeless = 1.5; /* times the best judged step: not judged when it is priced so */
-static const double gain = 0.999;   /* what other shares must make of the step to be looked for again */
+static const double gain = 0.999; /* what other shares must make of the step to be looked for again */
 
 /* ---- the ranks ---- */
 
@@ -292,9 +291,7 @@ static enum mt_status judge_all(struct mt_dividing *d) {
     struct mt_divided **order = mt_arena_memdup(d->arena, found->candidates, (size_t)n * sizeof *order);
     qsort(order, (size_t)n, sizeof *order, by_price);
     for (int i = 0, judged = 0; i < n; i++) {
-        double known = d->divide->known_s > 0 ? d->divide->known_s : INFINITY;
-        if (found->best) known = fmin(known, found->best->prediction.step_s);
-        bool may_win = judged < MOST_JUDGED && order[i]->priced_s <= hopeless * known;
+        bool may_win = judged < MOST_JUDGED && !mt_divide_is_hopeless(d, order[i]->priced_s);
         if (!(may_win || d->divide->compare) || mt_now_s() > d->divide->end_s) continue;
         enum mt_status st = judge(d, order[i]);
         if (!st && (order[i]->too_large || (order[i]->judged && !order[i]->fits)))
