@@ -52,16 +52,10 @@ void mt_err_print(const struct mt_err *err) {
 }
 
 int mt_exit_code(enum mt_status status) {
-    switch (status) {
-    case MT_OK: return 0;
-    case MT_EINPUT: return 2;
-    case MT_EMISSING: return 3;
-    case MT_ESTALL:
-    case MT_EPEER: return 4;
-    case MT_EPROOF: return 5;
-    case MT_EDIVERGED: return 7;
-    case MT_ESYSTEM:
-    case MT_EBUG: break;
-    }
-    return 1;
+    static const enum mt_exit codes[] = {[MT_OK] = MT_EXIT_OK,         [MT_EINPUT] = MT_EXIT_INPUT,
+                                         [MT_ESYSTEM] = MT_EXIT_FAULT, [MT_EMISSING] = MT_EXIT_MISSING,
+                                         [MT_ESTALL] = MT_EXIT_LOST,   [MT_EPEER] = MT_EXIT_LOST,
+                                         [MT_EPROOF] = MT_EXIT_PROOF,  [MT_EDIVERGED] = MT_EXIT_DIVERGED,
+                                         [MT_EBUG] = MT_EXIT_FAULT};
+    return codes[status];
 }

@@ -52,8 +52,14 @@ enum mt_status mt_err_hint(struct mt_err *err, const char *format, ...) __attrib
 /* Print "motley: text" and the hint to stderr. */
 void mt_err_print(const struct mt_err *err);
 
-/* The exit code of a command that ends with `status`: 0 success, 1 MT_ESYSTEM or MT_EBUG, 2 MT_EINPUT, 3 MT_EMISSING,
- * 4 MT_ESTALL or MT_EPEER, 5 MT_EPROOF, 7 MT_EDIVERGED (6 is an exit code of `motley show`). */
+/* The exit codes, MT_EXIT_OK and so on; exits.def says what they mean. */
+enum mt_exit {
+#define MT_EXIT(NAME, code, meaning) MT_EXIT_##NAME = code,
+#include "kernels/base/exits.def"
+#undef MT_EXIT
+};
+
+/* The exit code of a command that ends with `status`. */
 int mt_exit_code(enum mt_status status);
 
 #endif

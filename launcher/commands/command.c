@@ -1,7 +1,6 @@
 /* Finding the sub-command, and what all commands share. */
 #include "launcher/commands/command.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -12,6 +11,7 @@
 
 #include "kernels/base/arena.h"
 #include "kernels/base/log.h"
+#include "kernels/base/text/nearest.h"
 
 static const struct {
     const char *name, *help;
@@ -23,11 +23,13 @@ static const struct {
 };
 enum { NCOMMANDS = sizeof commands / sizeof commands[0] };
 
-static void print_help(FILE *file) {
+void mt_commands_print(FILE *file) {
     fprintf(file, "Usage: motley COMMAND [FLAG...]\n"
                   "Train one model on unequal devices, by a plan that people can review.\n\n");
     for (int c = 0; c < NCOMMANDS; c++) fprintf(file, "  %-10s %s\n", commands[c].name, commands[c].help);
-    fprintf(file, "\n`motley COMMAND --help` lists a command's flags; `motley --version` prints the version.\n");
+    fprintf(file,
+            "\n`motley help COMMAND` or `motley COMMAND -h` lists a command's flags; `motley --version` prints the "
+            "version.\n");
 }
 
 int mt_command_fail(const struct mt_err *err) {
@@ -66,43 +68,61 @@ static void read_log_level(void) {
     static const char *const levels[] = {[MT_LOG_WARN] = "warn", [MT_LOG_INFO] = "info", [MT_LOG_DEBUG] = "debug"};
     const char *given = getenv("MOTLEY_LOG");
     if (!given || !*given) return;
-    for (int l = 0; l < (int)(sizeof levels / sizeof *levels); l++)
-        if (!strcmp(given, levels[l])) {
-            mt_log_level((enum mt_log_level)l);
-            return;
+    struct mt_nearest near = mt_nearest_to(given);
+    int level = mt_nearest_find(&near, levels, sizeof levels / sizeof *levels);
+    if (level >= 0)
+        mt_log_level((enum mt_log_level)level);
+    else
+        mt_log(MT_LOG_WARN, "MOTLEY_LOG is \"%.40s\", but must be warn, info or debug", given);
+}
+
+bool mt_command_run(const char *name, int argc, char **argv, int *code, struct mt_err *err) {
+    struct mt_nearest near = mt_nearest_to(name);
+    for (int c = 0; c < NCOMMANDS; c++) {
+        if (!strcmp(name, commands[c].name)) {
+            *code = commands[c].run(argc, argv);
+            return true;
         }
-    mt_log(MT_LOG_WARN, "MOTLEY_LOG is \"%.40s\", but must be warn, info or debug", given);
+        mt_nearest_add(&near, commands[c].name);
+    }
+    mt_fail(err, MT_EINPUT, "\"%.60s\" is no command", name);
+    mt_nearest_hint(&near, err, "`motley help` lists them");
+    return false;
+}
+
+static int answer_flag(const char *flag) {
+    static const char *const flags[] = {"--help", "-h", "-?", "--version", "-V"};
+    enum { FIRST_OF_VERSION = 3, NFLAGS = 5 };
+    struct mt_nearest near = mt_nearest_to(flag);
+    struct mt_err err = MT_ERR_INIT;
+    int which = mt_nearest_find(&near, flags, NFLAGS);
+    if (which < 0) {
+        mt_fail(&err, MT_EINPUT, "%.60s: a command must come first, as `motley plan --help`", flag);
+        mt_nearest_hint(&near, &err, "`motley help` lists the commands");
+        return mt_command_fail(&err);
+    }
+    if (which < FIRST_OF_VERSION)
+        mt_commands_print(stdout);
+    else
+        puts("motley " MOTLEY_VERSION);
+    return check_output();
 }
 
 int mt_command_main(int argc, char **argv) {
     fill_standard_streams();
     keep_freed_memory();
-    argp_program_version = "motley " MOTLEY_VERSION;
-    argp_err_exit_status = mt_exit_code(MT_EINPUT);
-    const char *name = argc > 1 ? argv[1] : "";
-    if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
-        printf("%s\n", argp_program_version);
-        return check_output();
+    if (argc < 2) {
+        mt_commands_print(stderr);
+        return MT_EXIT_INPUT;
     }
-    if (!strcmp(name, "--help") || !strcmp(name, "-?")) {
-        print_help(stdout);
-        return check_output();
-    }
+    char *name = argv[1];
+    if (name[0] == '-') return answer_flag(name);
     read_log_level();
     struct mt_arena arena = MT_ARENA_INIT;
-    for (int c = 0; c < NCOMMANDS; c++) {
-        if (strcmp(name, commands[c].name)) continue;
-        argv[1] = mt_arena_printf(&arena, "motley %s", name);
-        int code = commands[c].run(argc - 1, argv + 1);
-        mt_arena_release(&arena);
-        return code ? code : check_output();
-    }
-    if (argc < 2) {
-        print_help(stderr);
-        return mt_exit_code(MT_EINPUT);
-    }
     struct mt_err err = MT_ERR_INIT;
-    mt_fail(&err, MT_EINPUT, "\"%.60s\" is no command", name);
-    mt_err_hint(&err, "`motley --help` lists them");
-    return mt_command_fail(&err);
+    int code = 0;
+    argv[1] = mt_arena_printf(&arena, "motley %s", name);
+    if (!mt_command_run(name, argc - 1, argv + 1, &code, &err)) code = mt_command_fail(&err);
+    mt_arena_release(&arena);
+    return code ? code : check_output();
 }

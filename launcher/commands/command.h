@@ -7,12 +7,20 @@
 #define MT_LAUNCHER_COMMANDS_COMMAND_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "kernels/base/arena.h"
 #include "kernels/base/err.h"
 
-/* "motley --help", "--version", or the command that argv[1] names. */
+/* "motley --help", "-h", "--version", or the command that argv[1] names. */
 int mt_command_main(int argc, char **argv);
+
+/* Run the command of that name, with argv[0] as it shall be called; returns its exit code. False: there is none, and
+ * `err` says so, with the nearest. */
+bool mt_command_run(const char *name, int argc, char **argv, int *code, struct mt_err *err);
+
+/* The list of commands, as `motley --help` prints it. */
+void mt_commands_print(FILE *file);
 
 /* Print the error; returns its exit code. */
 int mt_command_fail(const struct mt_err *err);

@@ -4,25 +4,37 @@
 
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
+#include "launcher/flags/output.h"
+#include "launcher/run/trace.h"
 #include "launcher/show/show.h"
 #include "planner/make/planning.h"
+#include "planner/predict/timeline.h"
 #include "planner/review/explain.h"
 #include "profiler/describe/describe.h"
 
-enum { KEY_CLUSTER = 'c' };
+enum { KEY_CLUSTER = 'c', KEY_TRACE = 0x2000, KEY_JSON };
 
 struct explain_flags {
     struct mt_err *err;
-    const char *path, *cluster;
+    const char *path, *cluster, *trace;
+    struct mt_output output;
 };
 
 static const struct argp_option flag_table[] = {
     {"cluster", KEY_CLUSTER, "FILE", 0, "the profile or description of the cluster that the plan was made for", 1},
+    MT_OPTION_JSON(KEY_JSON, 1),
+    {"trace", KEY_TRACE, "FILE", 0,
+     "write the predicted step as a timeline, too, for Perfetto or chrome://tracing; that of `motley train --trace` "
+     "opens "
+     "beside it",
+     1},
     {0}};
 
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct explain_flags *f = state->input;
     if (key == KEY_CLUSTER) return mt_flag_path("--cluster", text, &f->cluster, f->err) ? EINVAL : 0;
+    if (key == KEY_JSON) return mt_output_flag(text, state, NULL, &f->output, f->err) ? EINVAL : 0;
+    if (key == KEY_TRACE) return mt_flag_path("--trace", text, &f->trace, f->err) ? EINVAL : 0;
     if (key != ARGP_KEY_ARG) return ARGP_ERR_UNKNOWN;
     return mt_flag_operand("plan", text, &f->path, f->err) ? EINVAL : 0;
 }
@@ -32,6 +44,28 @@ static enum mt_status validate(const struct explain_flags *f) {
     if (f->cluster) return MT_OK;
     mt_fail(f->err, MT_EINPUT, "--cluster is missing: a plan is explained on its cluster");
     return mt_err_hint(f->err, "as --cluster cluster.json, the cluster that the plan was made for");
+}
+
+static enum mt_status tell(const struct explain_flags *f, const struct mt_plan *plan,
+                           const struct mt_explained *explained, const struct mt_planned *planned) {
+    struct mt_tables doc = MT_TABLES_INIT;
+    if (plan->hypothetical[0])
+        mt_tables_say_styled(&doc, MT_STYLE_WARNING, "The plan is hypothetical: it cannot run here: %s.",
+                             plan->hypothetical);
+    mt_explained_tables(explained, planned, &doc);
+    enum mt_status st = mt_output_end(&f->output, &doc, f->err);
+    mt_tables_release(&doc);
+    return st;
+}
+
+static enum mt_status write_trace(const struct explain_flags *f, const struct mt_plan *plan,
+                                  const struct mt_planned *planned, const struct mt_cluster *cluster) {
+    struct mt_timeline timeline;
+    enum mt_status st = mt_planning_timeline(plan, &planned->program, cluster, &timeline, f->err);
+    if (st) return st;
+    st = mt_trace_predicted_write(&(struct mt_trace_predicted){plan, &timeline}, f->trace, f->err);
+    mt_timeline_release(&timeline);
+    return st ? mt_err_context(f->err, "--trace") : MT_OK;
 }
 
 static enum mt_status explain(const struct explain_flags *f) {
@@ -44,10 +78,9 @@ static enum mt_status explain(const struct explain_flags *f) {
     if (!(st = mt_cluster_open(f->cluster, &cluster, f->err))) {
         if (!(st = mt_planning_same(plan, f->path, cluster, f->cluster, f->err)) &&
             !(st = mt_planned_open(plan, &planned, f->err))) {
-            if (!(st = mt_explain(plan, cluster, &explained, f->err))) {
-                if (plan->hypothetical[0])
-                    printf("The plan is hypothetical: it cannot run here: %s.\n", plan->hypothetical);
-                mt_explained_print(&explained, &planned, stdout);
+            if (f->trace) st = write_trace(f, plan, &planned, cluster);
+            if (!st && !(st = mt_explain(plan, cluster, &explained, f->err))) {
+                st = tell(f, plan, &explained, &planned);
                 mt_explained_release(&explained);
             }
             mt_planned_release(&planned);

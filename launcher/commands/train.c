@@ -24,6 +24,7 @@ enum {
     KEY_LOG_EVERY,
     KEY_HASH_EVERY,
     KEY_TRACE,
+    KEY_CLUSTER,
     KEY_DEADLINE,
     KEY_HEARTBEAT,
     KEY_START_DEADLINE,
@@ -57,7 +58,10 @@ static const struct argp_option flag_table[] = {
     {"keep", KEY_KEEP, "K", 0, "how many checkpoints to keep [2]", 3},
     {"eval-every", KEY_EVAL_EVERY, "N", 0, "steps between validation losses; 0: at the end only [0]", 3},
     {"log-every", KEY_LOG_EVERY, "N", 0, "steps between lines of progress [10]", 3},
-    {"trace", KEY_TRACE, "FILE", 0, "write a timeline of all ranks in three early steps, for chrome://tracing", 3},
+    {"trace", KEY_TRACE, "FILE", 0,
+     "write a timeline of all ranks in three early steps, for Perfetto or chrome://tracing", 3},
+    {"cluster", KEY_CLUSTER, "FILE", 0,
+     "with --trace: the cluster that the plan was made for, to write the predicted step beside the last one", 3},
     {0, 0, 0, 0, "Failures:", 4},
     {"hash-every", KEY_HASH_EVERY, "N", 0, "steps between comparisons of replicas; 0: at the end only [0]", 4},
     MT_OPTION_DEADLINE(KEY_DEADLINE, "300; ten times that for files", 4),
@@ -102,6 +106,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         break;
     case KEY_EVAL_EVERY: st = take_count(f, "--eval-every", text, 0, &o->eval_every); break;
     case KEY_LOG_EVERY: st = take_count(f, "--log-every", text, 1, &o->log_every); break;
+    case KEY_CLUSTER: st = mt_flag_path("--cluster", text, &o->cluster, f->err); break;
     case KEY_TRACE: st = mt_flag_path("--trace", text, &o->trace, f->err); break;
     case KEY_HASH_EVERY: st = take_count(f, "--hash-every", text, 0, &o->hash_every); break;
     case KEY_DEADLINE: st = mt_flag_seconds("--deadline", text, &o->deadline_s, f->err); break;
@@ -131,6 +136,8 @@ static enum mt_status validate(const struct train_flags *f) {
         return mt_fail(f->err, MT_EINPUT,
                        "--eval-only: takes no steps: leave out --keep, --checkpoint-every, --checkpoint-minutes, "
                        "--eval-every, --hash-every");
+    if (o->cluster && !o->trace)
+        return mt_fail(f->err, MT_EINPUT, "--cluster: is for the predicted step of a trace: say --trace FILE, too");
     if (o->no_out && (o->out || f->keep || f->minutes || o->checkpoint_every))
         return mt_fail(f->err, MT_EINPUT,
                        "--no-out: there is no folder for checkpoints: leave out --out, --keep, --checkpoint-every, "
@@ -205,8 +212,9 @@ int mt_command_train(int argc, char **argv) {
             "SIGUSR1, to any rank or to mpirun, writes a checkpoint and goes on; SIGUSR2 writes one and exits with "
             "0; so "
             "does SIGTERM to a rank, or SIGINT (Ctrl-C), of which a second one ends it at once; no file is left half "
-            "written. After SIGTERM or Ctrl-C to mpirun the ranks are killed soon (a second, unless --mca "
-            "odls_base_sigkill_timeout says more): prefer SIGUSR2. When a rank is lost or makes no progress, all "
+            "written. Ctrl-C or SIGTERM to mpirun does the same if a step and a checkpoint take less than two seconds "
+            "(twice what --mca odls_base_sigkill_timeout says): then mpirun kills the ranks, and it ends with 1 in any "
+            "case. `motley launch` has no such limit. When a rank is lost or makes no progress, all "
             "processes exit with 4; mpirun itself exits with 4, or with 137 if a rank was killed. Ranks that the "
             "plan leaves "
             "out are started too, and wait; the first of the others reads and writes the files."};

@@ -1,10 +1,17 @@
 /* Parsing and checking values of command-line flags. */
 #include "launcher/flags/flags.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/text/nearest.h"
 #include "kernels/base/text/units.h"
+#include "launcher/flags/internal.h"
+
+const char *const mt_device_kinds[MT_NDEVICE_KINDS] = {"cpu", "cuda"};
+void (*mt_flags_visit)(const struct argp *argp, const char *command);
 
 enum mt_status mt_flag_int(const char *flag, const char *text, int64_t least, int64_t most, int64_t *value,
                            struct mt_err *err) {
@@ -23,7 +30,9 @@ enum mt_status mt_flag_real(const char *flag, const char *text, double *value, s
 enum mt_status mt_flag_bytes(const char *flag, const char *text, int64_t *bytes, struct mt_err *err) {
     if (mt_units_parse_bytes(text, bytes)) return MT_OK;
     mt_fail(err, MT_EINPUT, "%s: must be a number of bytes, not \"%.60s\"", flag, text);
-    return mt_err_hint(err, "as 65536, 4MiB or 1.5GiB");
+    struct mt_nearest near = mt_nearest_to(text + strspn(text, "0123456789."));
+    mt_nearest_find(&near, (const char *const[]){"KiB", "MiB", "GiB", "TiB"}, 4);
+    return mt_nearest_hint(&near, err, "as 65536, 4MiB or 1.5GiB");
 }
 
 enum mt_status mt_flag_path(const char *flag, const char *text, const char **path, struct mt_err *err) {
@@ -33,17 +42,14 @@ enum mt_status mt_flag_path(const char *flag, const char *text, const char **pat
 
 enum mt_status mt_flag_name(const char *flag, const char *text, const char *const *names, int count, int *which,
                             struct mt_err *err) {
-    char known[300] = "";
-    for (int i = 0; i < count; i++) {
-        if (!strcmp(text, names[i])) {
-            *which = i;
-            return MT_OK;
-        }
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
+    struct mt_nearest near = mt_nearest_to(text);
+    int found = mt_nearest_find(&near, names, count);
+    if (found >= 0) {
+        *which = found;
+        return MT_OK;
     }
     mt_fail(err, MT_EINPUT, "%s: \"%.60s\" is not known here", flag, text);
-    return mt_err_hint(err, "it may be: %s", known);
+    return mt_nearest_hint(&near, err, "it may be: %s", near.list);
 }
 
 enum mt_status mt_flag_words(const char *flag, const char *text, struct mt_arena *arena, char ***words, int *count,
@@ -95,13 +101,14 @@ enum mt_status mt_flag_heartbeat(const char *text, double *heartbeat_s, struct m
 }
 
 enum mt_status mt_flag_device(const char *text, const char **kind, struct mt_err *err) {
-    static const char *const kinds[] = {"cpu", "cuda"};
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-        if (!strcmp(text, kinds[k])) {
-            *kind = kinds[k];
-            return MT_OK;
-        }
-    return mt_fail(err, MT_EINPUT, "--device: \"%.60s\" is not a kind of device (cpu, cuda)", text);
+    struct mt_nearest near = mt_nearest_to(text);
+    int which = mt_nearest_find(&near, mt_device_kinds, MT_NDEVICE_KINDS);
+    if (which >= 0) {
+        *kind = mt_device_kinds[which];
+        return MT_OK;
+    }
+    mt_fail(err, MT_EINPUT, "--device: \"%.60s\" is not a kind of device (%s)", text, near.list);
+    return mt_err_hint(err, "cuda is for GPUs");
 }
 
 enum mt_status mt_flag_operand(const char *what, const char *text, const char **operand, struct mt_err *err) {
@@ -113,9 +120,56 @@ enum mt_status mt_flag_no_operand(const char *text, struct mt_err *err) {
     return mt_fail(err, MT_EINPUT, "\"%.60s\": only flags are expected", text);
 }
 
+const struct argp_option mt_shared_options[] = {{"help", KEY_HELP, 0, 0, "print this", -1},
+                                                {0, '?', 0, OPTION_ALIAS | OPTION_HIDDEN, 0, -1},
+                                                {"version", KEY_VERSION, 0, 0, "print the version", -1},
+                                                {0}};
+
+struct parsing {
+    const struct argp *argp;
+    void *input;
+    struct mt_err *err;
+};
+
+/* Print what was asked for instead of the command's work, and end. A failed write is a failure. */
+static void print_and_exit(struct argp_state *state, bool help) {
+    if (help)
+        argp_help(state->root_argp, stdout, ARGP_HELP_STD_HELP & ~(ARGP_HELP_EXIT_ERR | ARGP_HELP_EXIT_OK),
+                  state->name);
+    else
+        puts("motley " MOTLEY_VERSION);
+    struct mt_err err = MT_ERR_INIT;
+    errno = 0;
+    if (!fflush(stdout) && !ferror(stdout)) exit(MT_EXIT_OK);
+    if (!errno) errno = EIO; /* an earlier write's errno is lost */
+    mt_fail_errno(&err, "standard output");
+    mt_err_print(&err);
+    exit(mt_exit_code(err.status));
+}
+
+/* What every command has, around its own flags. */
+static error_t parse_shared(int key, char *text, struct argp_state *state) {
+    struct parsing *p = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = p->input; return 0;
+    case KEY_HELP:
+    case '?':
+    case KEY_VERSION: print_and_exit(state, key != KEY_VERSION); return 0;
+    case ARGP_KEY_ERROR:
+        if (!p->err->status) mt_flags_refuse(p->argp, state, p->err);
+        return 0;
+    }
+    (void)text;
+    return ARGP_ERR_UNKNOWN;
+}
+
 enum mt_status mt_flags_parse(const struct argp *argp, int argc, char **argv, void *input, struct mt_err *err) {
+    struct parsing p = {.argp = argp, .input = input, .err = err};
+    const struct argp_child child[] = {{argp, 0, NULL, 0}, {0}};
+    const struct argp whole = {.options = mt_shared_options, .parser = parse_shared, .children = child};
+    if (mt_flags_visit) mt_flags_visit(&whole, argv[0]);
     err->status = MT_OK;
-    error_t code = argp_parse(argp, argc, argv, 0, NULL, input);
+    error_t code = argp_parse(&whole, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP, NULL, &p);
     if (!code) return MT_OK;
     if (err->status) return err->status;
     return mt_fail(err, MT_EINPUT, "the command line: %s", strerror(code));

@@ -29,8 +29,13 @@
     { "start-deadline", key, "S", 0, "seconds until every rank must have started [6 + 0.1 * ranks]", group }
 
 /* Parse a command's flags with its argp, whose parser gets `input`, and reports a wrong value by filling *err and
- * returning EINVAL. argp itself answers unknown flags and --help, and ends the process (with 2, and 0). */
+ * returning EINVAL. Flags that it does not have are refused here, with the nearest that it has. -h, --help and
+ * --version are answered here, and end the process. */
 enum mt_status mt_flags_parse(const struct argp *argp, int argc, char **argv, void *input, struct mt_err *err);
+
+/* For what prints the commands' flags (launcher/install/): if set, mt_flags_parse calls it with the argp of the
+ * command, argv[0] of which is `command`, instead of parsing. It must not return. */
+extern void (*mt_flags_visit)(const struct argp *argp, const char *command);
 
 /* The only operand of a command, which is a `what` ("plan"): refused if there is one already, or if it is empty. */
 enum mt_status mt_flag_operand(const char *what, const char *text, const char **operand, struct mt_err *err);
@@ -48,7 +53,9 @@ enum mt_status mt_flag_heartbeat(const char *text, double *heartbeat_s, struct m
 /* *which: the index of `text` in names[count]. */
 enum mt_status mt_flag_name(const char *flag, const char *text, const char *const *names, int count, int *which,
                             struct mt_err *err);
-/* --device: "cpu" or "cuda". */
+/* --device. */
+enum { MT_NDEVICE_KINDS = 2 };
+extern const char *const mt_device_kinds[MT_NDEVICE_KINDS];
 enum mt_status mt_flag_device(const char *text, const char **kind, struct mt_err *err);
 
 /* Lists separated by commas, allocated in the arena. Items may not be empty. */

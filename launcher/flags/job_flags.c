@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "kernels/base/log.h"
+#include "kernels/base/text/nearest.h"
 #include "kernels/device/facts.h"
 #include "launcher/flags/flags.h"
 #include "profiler/describe/runs.h"
@@ -112,7 +113,10 @@ static enum mt_status set_flag(struct mt_job_flags *flags, int row, const char *
     case TYPE:
         flags->automatic = !strcmp(text, "auto");
         if (flags->automatic || mt_job_set_precision(&flags->job, text)) return MT_OK;
-        return mt_fail(flags->err, MT_EINPUT, "%s: \"%.60s\" is none of: " MT_PRECISIONS, name, text);
+        mt_fail(flags->err, MT_EINPUT, "%s: \"%.60s\" is none of: " MT_PRECISIONS, name, text);
+        struct mt_nearest near = mt_nearest_to(text);
+        mt_nearest_find(&near, mt_precision_names, MT_NPRECISIONS);
+        return mt_nearest_hint(&near, flags->err, "%s", "");
     case OPTIMIZER:
         st = mt_flag_name(name, text, mt_optimizer_names, MT_NOPTIMIZERS, &which, flags->err);
         *(enum mt_optimizer_kind *)to = (enum mt_optimizer_kind)which;

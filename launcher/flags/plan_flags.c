@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernels/base/text/nearest.h"
 #include "launcher/flags/flags.h"
 #include "profiler/describe/describe.h"
 #include "synth/models/model.h"
@@ -42,6 +43,7 @@ enum {
     KEY_COMPARE,
     KEY_MODELS,
     KEY_DOCUMENT,
+    KEY_JSON,
     KEY_DECISION /* the first of decisions.def */
 };
 
@@ -107,6 +109,7 @@ static const struct argp_option options[] = {
     {"out", KEY_OUT, "FILE", 0, "where to write it; - for standard output", 6},
     {"check", KEY_CHECK, "FILE", 0,
      "instead of making a plan: check an edited one and sign it, into --out; with --cluster its step is predicted", 6},
+    MT_OPTION_JSON(KEY_JSON, 6),
     {"document", KEY_DOCUMENT, 0, 0, "what splits, rules and storage rows may say, for those who edit them", 6},
     {"without-idle", KEY_WITHOUT_IDLE, 0, 0,
      "leave idle ranks out of the document: it is for as many processes as take part", 6},
@@ -147,14 +150,13 @@ static void list_strategies(void) {
 }
 
 static enum mt_status take_strategy(struct mt_plan_flags *f, const char *text) {
-    char names[200] = "";
+    const char *names[MT_NSTRATEGIES];
+    int which = 0;
     if (!strcmp(text, "list")) list_strategies();
-    for (int i = 0; i < MT_NSTRATEGIES; i++) {
-        if (!strcmp(text, mt_strategies[i].name)) return f->request.strategy = &mt_strategies[i], MT_OK;
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", mt_strategies[i].name);
-    }
-    return mt_fail(f->err, MT_EINPUT, "--strategy: \"%.60s\" is none of %s", text, names);
+    for (int i = 0; i < MT_NSTRATEGIES; i++) names[i] = mt_strategies[i].name;
+    enum mt_status st = mt_flag_name("--strategy", text, names, MT_NSTRATEGIES, &which, f->err);
+    f->request.strategy = &mt_strategies[which];
+    return st;
 }
 
 static enum mt_status take_storage(struct mt_plan_flags *f, const char *text) {
@@ -204,14 +206,12 @@ static enum mt_status take_algorithm(struct mt_plan_flags *f, const char *text) 
     f->algorithms[d->nalgorithms++] = (struct mt_algorithm_row){(enum mt_coll_kind)kind, equals + 1, 0};
     d->algorithms = f->algorithms;
     if (mt_algorithm_is_auto(equals + 1) || mt_coll_find((enum mt_coll_kind)kind, equals + 1)) return MT_OK;
-    char known[300] = "auto";
-    for (int a = 0; a < mt_coll_nalgorithms; a++) {
-        size_t used = strlen(known);
-        if (mt_coll_algorithms[a]->kind == (enum mt_coll_kind)kind)
-            snprintf(known + used, sizeof known - used, ", %s", mt_coll_algorithms[a]->name);
-    }
+    struct mt_nearest near = mt_nearest_to(equals + 1);
+    mt_nearest_add(&near, "auto");
+    for (int a = 0; a < mt_coll_nalgorithms; a++)
+        if (mt_coll_algorithms[a]->kind == (enum mt_coll_kind)kind) mt_nearest_add(&near, mt_coll_algorithms[a]->name);
     mt_fail(f->err, MT_EINPUT, "--algorithm: %s has no algorithm \"%.60s\"", names[kind], equals + 1);
-    return mt_err_hint(f->err, "it may be: %s", known);
+    return mt_nearest_hint(&near, f->err, "it may be: %s", near.list);
 }
 
 /* Lists that may be one number for all are repeated when the number of ranks is known. */
@@ -332,6 +332,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_CLUSTER: return mt_flag_path("--cluster", text, &f->cluster, f->err) ? EINVAL : 0;
     case KEY_FROM: return mt_flag_path("--from", text, &f->from, f->err) ? EINVAL : 0;
     case KEY_CLUSTER_OUT: return mt_flag_path("--cluster-out", text, &f->cluster_out, f->err) ? EINVAL : 0;
+    case KEY_JSON: return mt_output_flag(text, state, NULL, &f->output, f->err) ? EINVAL : 0;
     case KEY_WITHOUT_IDLE: f->without_idle = true; return 0;
     case KEY_LIMIT: return take_limit(f, text) ? EINVAL : 0;
     case KEY_HYPOTHETICAL: f->request.hypothetical = true; return 0;
@@ -393,6 +394,11 @@ static enum mt_status resolve_request(struct mt_plan_flags *f) {
     return MT_OK;
 }
 
+static enum mt_status check_output(const struct mt_plan_flags *f) {
+    if (!f->out || strcmp(f->out, "-") || (!f->output.json && !f->output.path)) return MT_OK;
+    return mt_fail(f->err, MT_EINPUT, "--json excludes --out -: what is printed is the plan, which is JSON itself");
+}
+
 static enum mt_status check_use(const struct mt_plan_flags *f) {
     for (int i = 0; i < f->nuse; i++)
         if (f->use[i] >= f->opened->ndevices)
@@ -439,6 +445,7 @@ static enum mt_status resolve(struct mt_plan_flags *f) {
               : f->from    ? MT_PLAN_REPLAN
               : f->cluster ? MT_PLAN_FOR_CLUSTER
                            : MT_PLAN_BY_SPEEDS;
+    if ((st = check_output(f))) return st;
     if (f->cluster && ((st = mt_cluster_open(f->cluster, &f->opened, f->err)) || (st = check_use(f)))) return st;
     return taken ? MT_OK : resolve_request(f);
 }

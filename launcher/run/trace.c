@@ -9,6 +9,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/text/json.h"
 #include "kernels/device/device.h"
+#include "launcher/run/internal.h"
 #include "launcher/session/agree.h"
 
 enum { TAG_CLOCK = 81, TAG_TEXT, ROUND_TRIPS = 16 };
@@ -40,8 +41,7 @@ double mt_trace_clock(MPI_Comm comm) {
     return add_s;
 }
 
-/* "M" events name processes and threads. */
-static void put_name(struct mt_json_out *out, const char *what, int rank, int stream, const char *name) {
+void mt_trace_put_name(struct mt_json_out *out, const char *what, int rank, int stream, const char *name) {
     mt_json_open_inline(out, NULL, '{');
     mt_json_put_string(out, "name", what);
     mt_json_put_string(out, "ph", "M");
@@ -57,7 +57,7 @@ static double microseconds(double s) {
     return (double)(int64_t)(s * 1e9 + 0.5) / 1e3;
 }
 
-static void put_event(struct mt_json_out *out, int rank, const struct mt_trace_event *event, double shift_s) {
+void mt_trace_put_event(struct mt_json_out *out, int rank, const struct mt_trace_event *event, double shift_s) {
     mt_json_open_inline(out, NULL, '{');
     mt_json_put_string(out, "name", event->name);
     mt_json_put_string(out, "ph", "X");
@@ -71,15 +71,14 @@ static void put_event(struct mt_json_out *out, int rank, const struct mt_trace_e
     mt_json_close(out);
 }
 
-static void make_text(int rank, const char *const *streams, int nstreams, const struct mt_trace_event *events,
-                      int64_t count, double shift_s, struct mt_json_out *out) {
+static void make_text(int rank, const struct mt_trace_mine *m, double shift_s, struct mt_json_out *out) {
     char name[320];
     snprintf(name, sizeof name, "rank %d on %s", rank, mt_agree_host());
     mt_json_out_init(out);
     mt_json_open(out, NULL, '[');
-    put_name(out, "process_name", rank, -1, name);
-    for (int s = 0; s < nstreams; s++) put_name(out, "thread_name", rank, s, streams[s]);
-    for (int64_t e = 0; e < count; e++) put_event(out, rank, &events[e], shift_s);
+    mt_trace_put_name(out, "process_name", rank, -1, name);
+    for (int s = 0; s < m->nstreams; s++) mt_trace_put_name(out, "thread_name", rank, s, m->streams[s]);
+    for (int64_t e = 0; e < m->count; e++) mt_trace_put_event(out, rank, &m->events[e], shift_s);
     mt_json_close(out);
 }
 
@@ -101,8 +100,10 @@ static void append_items(struct whole *whole, const char *array, size_t length) 
     append(whole, array + 1, length - 2);
 }
 
-static enum mt_status collect(MPI_Comm comm, int n, const struct mt_json_out *mine, const char *path,
+static enum mt_status collect(MPI_Comm comm, const struct mt_json_out *mine, const char *predicted, const char *path,
                               struct mt_err *err) {
+    int n;
+    MPI_Comm_size(comm, &n);
     struct whole whole = {NULL, 0};
     append(&whole, "[", 1);
     append_items(&whole, mine->text, mine->length);
@@ -116,28 +117,43 @@ static enum mt_status collect(MPI_Comm comm, int n, const struct mt_json_out *mi
         append_items(&whole, text, (size_t)length);
         free(text);
     }
+    if (predicted) append_items(&whole, predicted, strlen(predicted));
     append(&whole, "\n]\n", 3);
     enum mt_status st = mt_file_replace(path, whole.text, whole.length, err);
     free(whole.text);
     return st;
 }
 
-enum mt_status mt_trace_write(MPI_Comm comm, const char *path, const char *const *streams, int nstreams,
-                              const struct mt_trace_event *events, int64_t count, double clock_s, struct mt_err *err) {
-    int rank, n;
+/* When the last step begins, and which it is. */
+static double last_start_s(const struct mt_trace_event *events, int64_t count, int64_t *step) {
+    double start_s = 0;
+    *step = 0;
+    for (int64_t e = 0; e < count; e++) {
+        if (events[e].step > *step) *step = events[e].step, start_s = events[e].start_s;
+        if (events[e].step == *step && events[e].start_s < start_s) start_s = events[e].start_s;
+    }
+    return start_s;
+}
+
+enum mt_status mt_trace_write(MPI_Comm comm, const char *path, const struct mt_trace_mine *m,
+                              const struct mt_trace_predicted *predicted, struct mt_err *err) {
+    int rank;
+    int64_t step;
     MPI_Comm_rank(comm, &rank);
-    MPI_Comm_size(comm, &n);
-    double first_s = 1e300, all_s;
-    for (int64_t e = 0; e < count; e++)
-        if (events[e].start_s + clock_s < first_s) first_s = events[e].start_s + clock_s;
+    double first_s = 1e300, all_s, last_s = last_start_s(m->events, m->count, &step);
+    for (int64_t e = 0; e < m->count; e++)
+        if (m->events[e].start_s + m->clock_s < first_s) first_s = m->events[e].start_s + m->clock_s;
     MPI_Allreduce(&first_s, &all_s, 1, MPI_DOUBLE, MPI_MIN, comm);
     struct mt_json_out mine;
-    make_text(mt_agree_rank_name(comm, rank), streams, nstreams, events, count, clock_s - all_s, &mine);
+    make_text(mt_agree_rank_name(comm, rank), m, m->clock_s - all_s, &mine);
     enum mt_status st = MT_OK;
-    if (rank)
+    if (rank) {
         MPI_Send(mine.text, (int)mine.length, MPI_CHAR, 0, TAG_TEXT, comm);
-    else
-        st = collect(comm, n, &mine, path, err);
+    } else {
+        char *text = predicted ? mt_trace_predicted_text(predicted, last_s + m->clock_s - all_s, step) : NULL;
+        st = collect(comm, &mine, text, path, err);
+        free(text);
+    }
     mt_json_out_release(&mine);
     return mt_agree_rank0(comm, st, err);
 }

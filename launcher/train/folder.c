@@ -10,11 +10,8 @@
 #include "kernels/base/log.h"
 #include "launcher/checkpoint/publish.h"
 #include "launcher/train/internal.h"
-
-static bool same_file(const char *a, const char *b) {
-    struct stat left, right;
-    return a && b && !stat(a, &left) && !stat(b, &right) && left.st_dev == right.st_dev && left.st_ino == right.st_ino;
-}
+#include "planner/make/planning.h"
+#include "profiler/describe/describe.h"
 
 /* Two runs that write to one folder would replace each other's checkpoints. The lock ends with the process; on a file
  * system without locks there is none. */
@@ -65,7 +62,7 @@ static enum mt_status take_over(struct trainer *t, struct mt_err *err) {
     int there;
     enum mt_status st = mt_checkpoint_count(t->folder, &there, err);
     if (st || !there) return st;
-    if (same_file(t->folder, t->options->resume)) {
+    if (t->options->resume && mt_file_same(t->folder, t->options->resume)) {
         t->saved_step = t->step;
         if ((st = mt_checkpoint_set_aside(t->folder, t->step, err))) return st;
         return mt_trainer_publish(t, err);
@@ -74,12 +71,25 @@ static enum mt_status take_over(struct trainer *t, struct mt_err *err) {
     return mt_err_hint(err, "go on with that run (--resume %s), or choose another folder", t->folder);
 }
 
+/* The predicted step of a trace, simulated before the run, so that a wrong cluster is refused then. */
+static enum mt_status predict(struct trainer *t, struct mt_err *err) {
+    struct mt_cluster *cluster;
+    const struct mt_train_options *o = t->options;
+    enum mt_status st = mt_cluster_open(o->cluster, &cluster, err);
+    if (st) return st;
+    st = mt_planning_same(t->plan, o->plan, cluster, o->cluster, err);
+    if (!st) st = mt_planning_timeline(t->plan, &t->planned.program, cluster, &t->predicted, err);
+    mt_cluster_free(cluster);
+    return st;
+}
+
 enum mt_status mt_trainer_prepare_folder(struct trainer *t, struct mt_err *err) {
     const struct mt_train_options *o = t->options;
     const char *named = o->out ? o->out : o->resume && mt_is_folder(o->resume) ? o->resume : NULL;
     if (o->eval_only) return MT_OK;
     /* Write an empty trace now, so that a file that cannot be written is refused before the run. */
     if (o->trace && mt_file_replace(o->trace, "[\n]\n", 4, err)) return mt_err_context(err, "--trace");
+    if (o->cluster && predict(t, err)) return mt_err_context(err, "--cluster");
     if (o->no_out) return MT_OK;
     enum mt_status st = named ? open_named(t, named, err) : make_first_free(t, err);
     if (st || (st = lock_folder(t, err)) || (st = take_over(t, err))) return st;

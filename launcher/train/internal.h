@@ -24,6 +24,7 @@
 #include "launcher/session/requests.h"
 #include "launcher/watch/signals.h"
 #include "launcher/run/trace.h"
+#include "planner/predict/timeline.h"
 #include "launcher/train/train.h"
 
 struct trainer {
@@ -72,6 +73,7 @@ struct trainer {
     bool plan_kept;        /* in the run's folder */
     int64_t first_step;    /* `step` at the start */
     struct mt_progress progress;
+    struct mt_timeline predicted; /* at rank 0, with --trace and --cluster */
     struct mt_trace_event *events;
     int nevents, events_capacity;
     struct mt_arena events_arena;

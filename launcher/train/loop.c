@@ -241,7 +241,9 @@ static enum mt_status finish(struct trainer *t, bool stopped, struct mt_err *err
     if (!stopped && t->data.val_count && (st = evaluate(t, true, err))) return st;
     if ((st = mt_trainer_report(t, stopped ? "stopped by a signal" : "finished", err)) || !o->trace) return st;
     static const char *const streams[] = {"compute", "communication"};
-    st = mt_trace_write(t->comm, o->trace, streams, 2, t->events, t->nevents, t->clock_s, err);
+    const struct mt_trace_mine mine = {streams, 2, t->events, t->nevents, t->clock_s};
+    const struct mt_trace_predicted predicted = {t->plan, &t->predicted};
+    st = mt_trace_write(t->comm, o->trace, &mine, t->predicted.nranks ? &predicted : NULL, err);
     if (!st) mt_progress_say(&t->progress, "trace %s", o->trace);
     return st;
 }

@@ -22,6 +22,7 @@ struct mt_train_options {
     const char *resume;  /* a folder or a file; or null */
     const char *init;    /* weights: a file or a folder (weights.h), or null */
     const char *trace;   /* the trace file to write, or null */
+    const char *cluster; /* with it: the plan's cluster, whose predicted step goes into the trace; or null */
     const char *device;  /* "cpu", "cuda"; null: the plan's */
     int64_t steps;       /* stop after this step; -1: the plan's */
     int64_t checkpoint_every, eval_every, hash_every; /* steps; 0: only at the end */

@@ -48,4 +48,11 @@ struct mt_plan *mt_planning_plan(const struct mt_planning *planning);
 enum mt_status mt_planning_same(const struct mt_plan *plan, const char *path, const struct mt_cluster *cluster,
                                 const char *text, struct mt_err *err);
 
+/* The step of a plan's program, simulated and recorded, on the cluster that the plan was made for. Release the
+ * timeline.
+ */
+struct mt_timeline;
+enum mt_status mt_planning_timeline(const struct mt_plan *plan, const struct mt_program *program,
+                                    const struct mt_cluster *cluster, struct mt_timeline *timeline, struct mt_err *err);
+
 #endif

@@ -66,11 +66,12 @@ static enum mt_status take_name(struct describing *d, const char *at, char *word
     if (colon) *colon = 0;
     if (d->measured) term->measured_class = mt_cluster_class_named(d->measured, word);
     if (term->measured_class < 0 && !mt_hardware_find(word, &term->row)) {
-        char names[400];
-        mt_hardware_names(names, sizeof names);
+        struct mt_nearest near = mt_nearest_to(word);
+        mt_hardware_names(&near);
+        for (int i = 0; d->measured && i < d->measured->nclasses; i++)
+            mt_nearest_add(&near, d->measured->classes[i].name);
         refuse(d, at, "\"%.60s\" is not known here", word);
-        return mt_err_hint(d->err, "known: %s%s", names,
-                           d->measured ? "; and the classes of the measured cluster" : "");
+        return mt_nearest_hint(&near, d->err, "known: %s", near.list);
     }
     struct mt_cluster *c = d->cluster;
     term->class = mt_cluster_class_named(c, word);
@@ -96,10 +97,11 @@ static enum mt_status take_link(struct describing *d, const char *at, char *word
     int of_node = 0; /* 0, 1: egress, ingress; 2: a link */
     while (of_node < 2 && strcmp(word, node_rates[of_node])) of_node++;
     if (of_node == 2 && (!row || strcmp(row->name, word))) {
-        char names[100];
-        mt_hardware_link_names(names, sizeof names);
+        struct mt_nearest near = mt_nearest_to(word);
+        mt_hardware_link_names(&near);
+        mt_nearest_find(&near, node_rates, 2);
         refuse(d, at, "there is no link \"%.60s\"", word);
-        return mt_err_hint(d->err, "known: %s; egress and ingress, of a node", names);
+        return mt_nearest_hint(&near, d->err, "known: %s; the last two are a node's", near.list);
     }
     bool bits = of_node < 2 || row->bits;
     if (!mt_units_parse_count(value, &rate))

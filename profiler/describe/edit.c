@@ -40,14 +40,19 @@ static enum mt_status take_count(struct mt_cluster *c, const char *what, int64_t
     return mt_fail(err, MT_EINPUT, "the number of devices must be at least 1");
 }
 
-enum mt_status mt_edit_names(const struct mt_cluster *c, bool rows, struct mt_err *err) {
-    char classes[300] = "", names[400] = "";
-    for (int i = 0; i < c->nclasses; i++) {
-        size_t used = strlen(classes);
-        snprintf(classes + used, sizeof classes - used, "%s%s", i ? ", " : "", c->classes[i].name);
-    }
-    if (rows) mt_hardware_names(names, sizeof names);
-    return mt_err_hint(err, "classes: %s%s%s", classes, rows ? "; hardware: " : "", names);
+enum mt_status mt_edit_names(const struct mt_cluster *c, const char *name, bool rows, struct mt_err *err) {
+    struct mt_nearest classes = mt_nearest_to(name), hardware = classes, near;
+    for (int i = 0; i < c->nclasses; i++) mt_nearest_add(&classes, c->classes[i].name);
+    if (rows) mt_hardware_names(&hardware);
+    near = hardware.best[0] && (!classes.best[0] || hardware.cost < classes.cost) ? hardware : classes;
+    return mt_nearest_hint(&near, err, "classes: %s%s%s", classes.list, rows ? "; hardware: " : "", hardware.list);
+}
+
+enum mt_status mt_edit_no_node(const struct mt_cluster *c, const char *name, struct mt_err *err) {
+    struct mt_nearest near = mt_nearest_to(name);
+    for (int i = 0; i < c->nnodes; i++) mt_nearest_add(&near, c->nodes[i].name);
+    mt_fail(err, MT_EINPUT, "there is no node \"%.60s\"", name);
+    return mt_nearest_hint(&near, err, "nodes: %s", near.list);
 }
 
 static void *grown(struct mt_cluster *c, const void *rows, int count, int more, size_t row_bytes) {
@@ -100,7 +105,7 @@ static enum mt_status find_class(struct mt_cluster *c, const char *name, int *cl
     if (*class >= 0) return MT_OK;
     if (!mt_hardware_find(name, &row)) {
         mt_fail(err, MT_EINPUT, "\"%.60s\" is neither a class of the cluster nor known hardware", name);
-        return mt_edit_names(c, true, err);
+        return mt_edit_names(c, name, true, err);
     }
     c->classes = grown(c, c->classes, c->nclasses, 1, sizeof *c->classes);
     c->classes[c->nclasses] = mt_hardware_class(&row, name, c, &c->arena);
@@ -118,7 +123,7 @@ static enum mt_status add(struct mt_cluster *c, const char *what, struct mt_err 
     if (at) {
         name = mt_arena_printf(&c->arena, "%.*s", (int)(at - name), name);
         node = mt_cluster_node_named(c, at + 1);
-        if (node < 0) return mt_fail(err, MT_EINPUT, "there is no node \"%.60s\"", at + 1);
+        if (node < 0) return mt_edit_no_node(c, at + 1, err);
     }
     if (count > MT_CLUSTER_MOST_DEVICES - c->ndevices)
         return mt_fail(err, MT_EINPUT, "that would be more than %d devices", MT_CLUSTER_MOST_DEVICES);
@@ -191,7 +196,7 @@ static enum mt_status mark_rank(const struct mt_cluster *c, const char *text, bo
 
 static enum mt_status mark_node(const struct mt_cluster *c, const char *name, bool *gone, struct mt_err *err) {
     int node = mt_cluster_node_named(c, name);
-    if (node < 0) return mt_fail(err, MT_EINPUT, "there is no node \"%.60s\"", name);
+    if (node < 0) return mt_edit_no_node(c, name, err);
     for (int d = 0; d < c->ndevices; d++) gone[d] = c->devices[d].node == node;
     return MT_OK;
 }
@@ -204,7 +209,7 @@ static enum mt_status mark_class(struct mt_cluster *c, const char *what, bool *g
     int class = mt_cluster_class_named(c, name);
     if (class < 0) {
         mt_fail(err, MT_EINPUT, "must be rank:R, node:NAME or [Nx]CLASS, and \"%.60s\" is no class", name);
-        return mt_edit_names(c, false, err);
+        return mt_edit_names(c, name, false, err);
     }
     for (int d = c->ndevices - 1; d >= 0 && marked < count; d--)
         if (c->devices[d].class == class) gone[d] = true, marked++;

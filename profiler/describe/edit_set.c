@@ -7,15 +7,12 @@
 #include "profiler/describe/hardware.h"
 
 static enum mt_status find_link(const struct mt_cluster *c, const char *name, int *link, struct mt_err *err) {
-    char names[200] = "";
+    struct mt_nearest near = mt_nearest_to(name);
     *link = mt_cluster_link_named(c, name);
     if (*link >= 0) return MT_OK;
-    for (int l = 0; l < c->nlinks; l++) {
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", l ? ", " : "", c->links[l].name);
-    }
+    for (int l = 0; l < c->nlinks; l++) mt_nearest_add(&near, c->links[l].name);
     mt_fail(err, MT_EINPUT, "there is no link \"%.60s\"", name);
-    return mt_err_hint(err, "links: %s", names);
+    return mt_nearest_hint(&near, err, "links: %s", near.list);
 }
 
 static enum mt_status set_bandwidth(struct mt_cluster *c, const char *name, const char *value, struct mt_err *err) {
@@ -49,7 +46,7 @@ static enum mt_status set_node_rate(struct mt_cluster *c, const char *name, cons
                                     struct mt_err *err) {
     int node = mt_cluster_node_named(c, name);
     double rate;
-    if (node < 0) return mt_fail(err, MT_EINPUT, "there is no node \"%.60s\"", name);
+    if (node < 0) return mt_edit_no_node(c, name, err);
     if (c->network < 0) return mt_fail(err, MT_EINPUT, "there is one node, and so no network");
     if (!mt_units_parse_count(value, &rate))
         return mt_fail(err, MT_EINPUT, "\"%.60s\" must be a rate in bits a second, as 100M", value);
@@ -69,7 +66,7 @@ static enum mt_status find_class(const struct mt_cluster *c, const char *name, i
     *class = mt_cluster_class_named(c, name);
     if (*class >= 0) return MT_OK;
     mt_fail(err, MT_EINPUT, "there is no class \"%.60s\"", name);
-    return mt_edit_names(c, false, err);
+    return mt_edit_names(c, name, false, err);
 }
 
 /* Or null. */
@@ -155,9 +152,13 @@ static enum mt_status set(struct mt_cluster *c, const char *what, struct mt_err 
     if (value) *value++ = 0;
     const struct figure *figure = value ? find_figure(path, &name) : NULL;
     if (figure) return figure->set(c, name, value, err);
+    /* What may stand around the name, or the name for which it was forgotten. */
+    struct mt_nearest near = mt_nearest_to_part(what, strcspn(what, ".="));
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) mt_nearest_add(&near, figures[i].whose);
     mt_fail(err, MT_EINPUT, "is not understood");
-    return mt_err_hint(err, "as link.net=400G, link.net.latency=5us, node.NAME.egress=100M, node.NAME.ingress=1G, "
-                            "class.NAME.speed=1.2, class.NAME.memory=32GiB, rank.3.speed=0.5 or rank.3.memory=8GiB");
+    return mt_nearest_hint(&near, err,
+                           "as link.net=400G, link.net.latency=5us, node.NAME.egress=100M, node.NAME.ingress=1G, "
+                           "class.NAME.speed=1.2, class.NAME.memory=32GiB, rank.3.speed=0.5 or rank.3.memory=8GiB");
 }
 
 enum mt_status mt_cluster_set(struct mt_cluster *cluster, const char *what, struct mt_err *err) {

@@ -5,6 +5,7 @@
 #ifndef MT_PROFILER_DESCRIBE_HARDWARE_H
 #define MT_PROFILER_DESCRIBE_HARDWARE_H
 
+#include "kernels/base/text/nearest.h"
 #include "profiler/cluster/cluster.h"
 
 struct mt_hardware {
@@ -26,9 +27,9 @@ bool mt_hardware_find(const char *name, struct mt_hardware *row);
 const char *mt_hardware_of_model(const char *model);
 /* The row of that name, which may have a number after it ("nvlink2"); or null. */
 const struct mt_hardware_link *mt_hardware_link_find(const char *name);
-/* "p100, v100-16, ..." and "net, nvlink, ...", for hints. */
-void mt_hardware_names(char *out, size_t size);
-void mt_hardware_link_names(char *out, size_t size);
+/* Add the names of all rows, for hints. */
+void mt_hardware_names(struct mt_nearest *near);
+void mt_hardware_link_names(struct mt_nearest *near);
 
 /* A nominal class. Its calibration is the row's `reached`, the fraction of the public rates that is typically reached.
  * If `measured` (may be null) has measured classes that are rows too (by name or model), it is scaled by their measured

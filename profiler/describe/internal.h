@@ -14,7 +14,9 @@ enum mt_status mt_edit(struct mt_cluster *cluster, const char *verb, const char 
 void mt_edit_link_rates(struct mt_cluster *cluster, int link, double bandwidth_Bps, double latency_s);
 /* Give a node this egress, or ingress; pairs and fits that it limits change in proportion. There must be a network. */
 void mt_edit_node_rate(struct mt_cluster *cluster, int node, bool egress, double Bps);
-/* Set the hint: the classes of the cluster and, if `rows`, the rows of hardware.def. */
-enum mt_status mt_edit_names(const struct mt_cluster *cluster, bool rows, struct mt_err *err);
+/* Set the hint about a name that is none: the classes of the cluster and, if `rows`, the rows of hardware.def; its
+ * nodes. */
+enum mt_status mt_edit_names(const struct mt_cluster *cluster, const char *name, bool rows, struct mt_err *err);
+enum mt_status mt_edit_no_node(const struct mt_cluster *cluster, const char *name, struct mt_err *err);
 
 #endif

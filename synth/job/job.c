@@ -11,27 +11,22 @@ const char *const mt_optimizer_names[MT_NOPTIMIZERS] = {[MT_ADAMW] = "adamw", [M
 const char *const mt_schedule_names[MT_NSCHEDULES] = {
     [MT_LR_CONSTANT] = "constant", [MT_LR_COSINE] = "cosine", [MT_LR_LINEAR] = "linear"};
 
-/* One row a precision. */
+const char *const mt_precision_names[MT_NPRECISIONS] = {"f64", "f32", "tf32", "bf16", "f16"};
+
 static const struct {
-    const char *name;
     enum mt_type type;
     bool tf32;
-} precisions[] = {{"f64", MT_F64, false},
-                  {"f32", MT_F32, false},
-                  {"tf32", MT_F32, true},
-                  {"bf16", MT_BF16, false},
-                  {"f16", MT_F16, false}};
-enum { NPRECISIONS = sizeof precisions / sizeof *precisions };
+} precisions[MT_NPRECISIONS] = {{MT_F64, false}, {MT_F32, false}, {MT_F32, true}, {MT_BF16, false}, {MT_F16, false}};
 
 const char *mt_job_precision(const struct mt_job *job) {
-    for (int p = 0; p < NPRECISIONS; p++)
-        if (precisions[p].type == job->precision && precisions[p].tf32 == job->tf32) return precisions[p].name;
+    for (int p = 0; p < MT_NPRECISIONS; p++)
+        if (precisions[p].type == job->precision && precisions[p].tf32 == job->tf32) return mt_precision_names[p];
     return "none";
 }
 
 bool mt_job_set_precision(struct mt_job *job, const char *name) {
-    for (int p = 0; p < NPRECISIONS; p++)
-        if (!strcmp(precisions[p].name, name)) {
+    for (int p = 0; p < MT_NPRECISIONS; p++)
+        if (!strcmp(mt_precision_names[p], name)) {
             job->precision = precisions[p].type;
             job->tf32 = precisions[p].tf32;
             return true;
@@ -181,15 +176,13 @@ enum mt_status mt_job_read(struct mt_json object, struct mt_job *job, struct mt_
     enum mt_status st;
     struct mt_json optimizer;
     int64_t seed;
-    const char *names[NPRECISIONS];
     int precision, recompute;
-    for (int p = 0; p < NPRECISIONS; p++) names[p] = precisions[p].name;
     mt_job_default(job);
     if ((st = mt_json_only(object, keys, err)) ||
         (st = mt_json_int(object, "batch", 1, MOST_COUNT, &job->batch, err)) ||
         (st = mt_json_int(object, "seq", 0, MOST_COUNT, &job->seq, err)) ||
         (st = mt_json_int(object, "steps", 1, MOST_COUNT, &job->steps, err)) ||
-        (st = mt_json_enum(object, "precision", names, NPRECISIONS, &precision, err)) ||
+        (st = mt_json_enum(object, "precision", mt_precision_names, MT_NPRECISIONS, &precision, err)) ||
         (st = mt_json_int(object, "seed", 0, INT64_MAX, &seed, err)) ||
         (st = mt_json_real(object, "dropout", 0, 1, &job->dropout, err)) ||
         (scaled &&
@@ -200,7 +193,7 @@ enum mt_status mt_job_read(struct mt_json object, struct mt_job *job, struct mt_
         (st = mt_json_get(object, "optimizer", &optimizer, err)) ||
         (st = read_optimizer(optimizer, &job->optimizer, err)))
         return st;
-    mt_job_set_precision(job, names[precision]);
+    mt_job_set_precision(job, mt_precision_names[precision]);
     job->recompute = (enum mt_recompute)recompute;
     job->seed = (uint64_t)seed;
     struct mt_err why = MT_ERR_INIT;

@@ -13,6 +13,8 @@ enum mt_schedule_kind { MT_LR_CONSTANT, MT_LR_COSINE, MT_LR_LINEAR, MT_NSCHEDULE
 /* "adamw", "sgd"; "constant", "cosine", "linear". */
 extern const char *const mt_optimizer_names[MT_NOPTIMIZERS];
 extern const char *const mt_schedule_names[MT_NSCHEDULES];
+enum { MT_NPRECISIONS = 5 };
+extern const char *const mt_precision_names[MT_NPRECISIONS];
 
 struct mt_optimizer {
     enum mt_optimizer_kind kind;

@@ -60,6 +60,8 @@ enum mt_status mt_model_graph(const struct mt_model *model, enum mt_type type, i
 /* Training flops a token by the formula of reported MFU (as llm.c and nanoGPT): 6 N + 6 L T d, with N the parameters
  * without the position table and with tied embeddings once, L layers, T the sequence, d the width, causal attention. */
 double mt_model_flops_per_token(const struct mt_model *model, int64_t seq);
+/* All classes, in the order of models.def. */
+const struct mt_model_class *const *mt_model_classes(int *count);
 /* All classes with their options and named sizes, for `--help`. */
 void mt_model_help(FILE *file);
 

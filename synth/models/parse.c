@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/text/nearest.h"
+
 #define MT_MODEL(class) extern const struct mt_model_class mt_model_class_##class;
 #include "synth/models/models.def"
 #undef MT_MODEL
@@ -18,10 +20,9 @@ static const struct mt_model_class *const classes[] = {
 #undef MT_MODEL
 enum { NCLASSES = sizeof classes / sizeof *classes };
 
-/* Append a word to a list "a, b" in a buffer of `size`, for hints. */
-static void list_add(char *list, size_t size, const char *word) {
-    size_t used = strlen(list);
-    snprintf(list + used, size - used, "%s%s", used ? ", " : "", word);
+const struct mt_model_class *const *mt_model_classes(int *count) {
+    *count = NCLASSES;
+    return classes;
 }
 
 static struct mt_model_option *find_option(struct mt_model *model, const char *name, size_t length) {
@@ -32,19 +33,24 @@ static struct mt_model_option *find_option(struct mt_model *model, const char *n
 }
 
 static enum mt_status unknown_class(const char *text, size_t length, struct mt_err *err) {
-    char list[256] = "";
-    for (int c = 0; c < NCLASSES; c++) list_add(list, sizeof list, classes[c]->name);
+    struct mt_nearest class = mt_nearest_to_part(text, length), near = class;
+    for (int c = 0; c < NCLASSES; c++) mt_nearest_add(&class, classes[c]->name);
+    for (int c = 0; c < NCLASSES; c++) mt_nearest_add(&near, classes[c]->name);
+    for (int c = 0; c < NCLASSES; c++)
+        for (const char *const *n = classes[c]->named; *n; n += 2) mt_nearest_add(&near, *n);
     mt_fail(err, MT_EINPUT, "there is no model \"%.*s\"", (int)length, text);
-    return mt_err_hint(err, "models are: %s", list);
+    return mt_nearest_hint(&near, err, "models are: %s; `motley plan --models` lists their sizes", class.list);
 }
 
 static enum mt_status unknown_word(const struct mt_model *model, const char *what, const char *text, size_t length,
                                    struct mt_err *err) {
-    char options[256] = "", named[256] = "";
-    for (int i = 0; i < model->noptions; i++) list_add(options, sizeof options, model->options[i].name);
-    for (const char *const *n = model->class->named; *n; n += 2) list_add(named, sizeof named, *n);
+    struct mt_nearest options = mt_nearest_to_part(text, length), sizes = options, near;
+    for (int i = 0; i < model->noptions; i++) mt_nearest_add(&options, model->options[i].name);
+    for (const char *const *n = model->class->named; *n; n += 2) mt_nearest_add(&sizes, *n);
+    near = options.best[0] && (!sizes.best[0] || options.cost < sizes.cost) ? options : sizes;
     mt_fail(err, MT_EINPUT, "%s has no %s \"%.*s\"", model->class->name, what, (int)length, text);
-    return mt_err_hint(err, "%s takes a size (%s) and options (%s)", model->class->name, named, options);
+    return mt_nearest_hint(&near, err, "%s takes a size (%s) and options (%s)", model->class->name, sizes.list,
+                           options.list);
 }
 
 /* What an option that counts parts is set to; false where it is no number, or no whole number of parts. */

@@ -73,7 +73,7 @@ refused 2 "no parameter is stored by shares of \"batch\"" $MOTLEY plan $small --
 refused 2 "of memory, but has 64.0 KiB" $MOTLEY plan $small --ranks 2 --memory 1GiB,64KiB -o x.json
 refused 2 "rank 1 on host b needs" $MOTLEY plan $small --hosts a,b --memory 1GiB,64KiB -o x.json
 refused 2 "is no flag" $MOTLEY plan $small --ranks 2 plan.json -o x.json
-refused 2 "unrecognized option '--rank-count'" $MOTLEY plan --rank-count 2
+refused 2 "--rank-count: is no flag of motley plan" $MOTLEY plan --rank-count 2
 refused 2 "No such file or directory" $MOTLEY plan $small --ranks 2 -o no/such/x.json
 refused 2 "--out: must be a name" $MOTLEY plan $small --ranks 2 -o ""
 refused 2 "--algorithm: AllReduce is given twice" $MOTLEY plan $small --ranks 2 --algorithm AllReduce=ring \

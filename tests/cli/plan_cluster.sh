@@ -131,7 +131,7 @@ refused 2 "--hosts: --cluster says that" $MOTLEY plan --cluster "$cluster" $job 
 $MOTLEY plan --cluster "$cluster" $job --memory 1GiB -o capped.json >/dev/null || fail "--memory with --cluster"
 grep -q '"memory_bytes": 1073741824' capped.json || fail "the cap is not in the plan: $(grep memory_bytes capped.json)"
 refused 2 "does not fit into memory" $MOTLEY plan --cluster "$cluster" $job --memory 1KiB -o x.json
-refused 2 "--strategy: \"fast\" is none of data, zero1" $MOTLEY plan --cluster "$cluster" $job --strategy fast -o x.json
+refused 2 "--strategy: \"fast\" is not known here" $MOTLEY plan --cluster "$cluster" $job --strategy fast -o x.json
 refused 2 "--strategy: has no use without --cluster" $MOTLEY plan $job --ranks 2 --strategy data -o x.json
 refused 2 "--strategy and --storage exclude each other" $MOTLEY plan --cluster "$cluster" $job --strategy data --storage split -o x.json
 refused 2 "--storage-speeds: --cluster says that" $MOTLEY plan --cluster "$cluster" $job --storage-speeds 1,1,1 -o x.json

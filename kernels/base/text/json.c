@@ -1,8 +1,10 @@
 /* Reading JSON: jansson parses; this file checks types and ranges, and gives every message its path. */
 #include "kernels/base/text/json.h"
+#include "kernels/base/text/nearest.h"
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,20 +51,26 @@ static bool too_deep(const char *text, size_t length) {
     return false;
 }
 
-static enum mt_status parse(const char *name, const char *text, size_t length, size_t flags, struct mt_json_doc *doc,
-                            struct mt_err *err) {
-    if (length > MOST_BYTES) return mt_fail(err, MT_EINPUT, "%s: is longer than 1 GiB", name);
-    if (too_deep(text, length)) return mt_fail(err, MT_EINPUT, "%s: is nested deeper than %d", name, MOST_DEPTH);
+/* line: of a file, of which the text is that line alone; 0: it is the whole file. */
+static enum mt_status parse(const char *name, int64_t line, const char *text, size_t length, size_t flags,
+                            struct mt_json_doc *doc, struct mt_err *err) {
+    char where[512];
+    snprintf(where, sizeof where, line ? "%.480s: line %lld" : "%.480s", name, (long long)line);
+    if (length > MOST_BYTES) return mt_fail(err, MT_EINPUT, "%s: is longer than 1 GiB", where);
+    if (too_deep(text, length)) return mt_fail(err, MT_EINPUT, "%s: is nested deeper than %d", where, MOST_DEPTH);
     json_error_t why;
     json_set_alloc_funcs(mt_malloc, free); /* jansson's own failures to allocate have no text */
     json_t *tree = json_loadb(text, length, JSON_REJECT_DUPLICATES | flags, &why);
     if (!tree) {
-        mt_fail(err, MT_EINPUT, "%s:%d:%d: %s", name, why.line, why.column, why.text);
+        if (line)
+            mt_fail(err, MT_EINPUT, "%s, column %d: %s", where, why.column, why.text);
+        else
+            mt_fail(err, MT_EINPUT, "%s:%d:%d: %s", name, why.line, why.column, why.text);
         printable(err->text);
         return err->status;
     }
     memset(doc, 0, sizeof *doc);
-    doc->name = mt_arena_strdup(&doc->arena, name);
+    doc->name = mt_arena_strdup(&doc->arena, line ? where : name);
     doc->tree = tree;
     doc->root = (struct mt_json){tree, "", doc};
     return MT_OK;
@@ -70,12 +78,12 @@ static enum mt_status parse(const char *name, const char *text, size_t length, s
 
 enum mt_status mt_json_parse(const char *name, const char *text, size_t length, struct mt_json_doc *doc,
                              struct mt_err *err) {
-    return parse(name, text, length, 0, doc, err);
+    return parse(name, 0, text, length, 0, doc, err);
 }
 
-enum mt_status mt_json_parse_texts(const char *name, const char *text, size_t length, struct mt_json_doc *doc,
-                                   struct mt_err *err) {
-    return parse(name, text, length, JSON_DECODE_INT_AS_REAL, doc, err);
+enum mt_status mt_json_parse_line(const char *name, int64_t line, const char *text, size_t length,
+                                  struct mt_json_doc *doc, struct mt_err *err) {
+    return parse(name, line, text, length, JSON_DECODE_INT_AS_REAL, doc, err);
 }
 
 static enum mt_status load(const char *path, size_t flags, struct mt_json_doc *doc, struct mt_err *err) {
@@ -83,7 +91,7 @@ static enum mt_status load(const char *path, size_t flags, struct mt_json_doc *d
     size_t length;
     enum mt_status st = mt_file_read(path, MOST_BYTES, &text, &length, err);
     if (st) return st;
-    st = parse(path, text, length, flags, doc, err);
+    st = parse(path, 0, text, length, flags, doc, err);
     free(text);
     return st;
 }
@@ -198,29 +206,20 @@ enum mt_status mt_json_string(struct mt_json object, const char *key, const char
     return st ? st : mt_json_as_string(member, value, err);
 }
 
-static void list_names(const char *const *names, int count, char *out, size_t size) {
-    out[0] = 0;
-    for (int i = 0; i < count; i++) {
-        size_t used = strlen(out);
-        snprintf(out + used, size - used, "%s%s", i ? ", " : "", names[i]);
-    }
-}
-
 enum mt_status mt_json_enum(struct mt_json object, const char *key, const char *const *names, int count, int *value,
                             struct mt_err *err) {
     struct mt_json member;
     const char *text;
     enum mt_status st = mt_json_get(object, key, &member, err);
     if (st || (st = mt_json_as_string(member, &text, err))) return st;
-    for (int i = 0; i < count; i++)
-        if (!strcmp(text, names[i])) {
-            *value = i;
-            return MT_OK;
-        }
-    char known[300];
-    list_names(names, count, known, sizeof known);
+    struct mt_nearest near = mt_nearest_to(text);
+    int which = mt_nearest_find(&near, names, count);
+    if (which >= 0) {
+        *value = which;
+        return MT_OK;
+    }
     mt_json_fail(member, err, "\"%.60s\" is not known here", text);
-    return mt_err_hint(err, "it may be: %s", known);
+    return mt_nearest_hint(&near, err, "it may be: %s", near.list);
 }
 
 enum mt_status mt_json_length(struct mt_json array, int most, int *length, struct mt_err *err) {
@@ -308,13 +307,10 @@ enum mt_status mt_json_only(struct mt_json object, const char *const *keys, stru
     while (keys[count]) count++;
     for (void *at = json_object_iter(object.node); at; at = json_object_iter_next(object.node, at)) {
         const char *key = json_object_iter_key(at);
-        int i = 0;
-        while (i < count && strcmp(key, keys[i])) i++;
-        if (i < count) continue;
-        char known[400];
-        list_names(keys, count, known, sizeof known);
+        struct mt_nearest near = mt_nearest_to(key);
+        if (mt_nearest_find(&near, keys, count) >= 0) continue;
         mt_json_fail(object, err, "unknown key \"%.60s\"", key);
-        return mt_err_hint(err, "known keys: %s", known);
+        return mt_nearest_hint(&near, err, "known keys: %s", near.list);
     }
     return MT_OK;
 }

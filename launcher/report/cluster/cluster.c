@@ -9,7 +9,7 @@ enum mt_status mt_report_cluster(struct mt_reporting *reporting, const char *pat
     enum mt_status st = mt_cluster_read(path, &cluster, err);
     if (st) return st;
     mt_page_section(page, "Cluster %s", path);
-    mt_page_fact(page, "devices", "%d of %d class%s", cluster->ndevices, cluster->nclasses,
+    mt_page_fact(page, "devices", "%d, %d class%s", cluster->ndevices, cluster->nclasses,
                  cluster->nclasses == 1 ? "" : "es");
     mt_page_fact(page, "nodes", "%d", cluster->nnodes);
     mt_page_fact(page, "figures", "%s", cluster->source);

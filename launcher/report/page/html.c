@@ -4,7 +4,7 @@
 
 #include "launcher/report/page/page.h"
 
-enum { OPEN_ROWS = 8 }; /* a table of at most so many rows stays open below its picture */
+enum { LONG_TEXT = 40, OPEN_ROWS = 8 }; /* a table of at most so many rows stays open below its picture */
 
 static void put_table(const struct mt_table *table, FILE *f) {
     struct mt_arena arena = MT_ARENA_INIT;
@@ -25,8 +25,9 @@ static void put_table(const struct mt_table *table, FILE *f) {
     for (int r = 0; r < grid.nrows; r++) {
         fprintf(f, "<tr%s>", grid.rows[r].total ? " class=\"total\"" : "");
         for (int c = 0; c < grid.ncolumns; c++) {
-            fputs(grid.right[c] ? "<td class=\"r\">" : "<td>", f);
-            mt_html_text(f, grid.rows[r].cells[c]);
+            const char *cell = grid.rows[r].cells[c];
+            fputs(grid.right[c] ? "<td class=\"r\">" : strlen(cell) > LONG_TEXT ? "<td class=\"t\">" : "<td>", f);
+            mt_html_text(f, cell);
             fputs("</td>", f);
         }
         fputs("</tr>\n", f);

@@ -49,32 +49,11 @@ static void say_idle(struct mt_page *page, const struct mt_plan *p) {
     }
 }
 
-static enum mt_status simulate(struct mt_page *page, const struct mt_report_kinds *kinds,
-                               const struct mt_cluster *cluster, struct mt_err *err) {
-    const struct mt_plan *plan = kinds->plan;
-    struct mt_planning planning;
-    struct mt_prediction prediction;
-    struct mt_timeline timeline;
-    enum mt_status st = mt_planning_open(cluster, plan->model, &plan->job, &planning, err);
-    if (st) return st;
-    struct mt_costs costs = planning.costs;
-    int *device = mt_new(&page->arena, int, plan->nplaces);
-    for (int i = 0; i < plan->nplaces; i++) device[i] = planning.costs.device[plan->order[i]];
-    costs.nranks = plan->nplaces, costs.device = device, costs.memo = NULL;
-    st = mt_predict_timeline(&kinds->planned->program, &costs, &planning.options, &prediction, &timeline, err);
-    if (!st) {
-        mt_report_timeline(page, kinds, &timeline);
-        mt_timeline_release(&timeline);
-    }
-    mt_arena_release(&prediction.arena);
-    mt_planning_close(&planning);
-    return st;
-}
-
 static enum mt_status report(struct mt_reporting *reporting, const struct mt_plan *plan,
                              const struct mt_planned *planned, struct mt_err *err) {
     struct mt_page *page = &reporting->page;
     struct mt_report_kinds kinds;
+    struct mt_timeline timeline;
     const struct mt_cluster *cluster = mt_report_cluster_of(reporting, plan->cluster_hash);
     enum mt_status st = MT_OK;
     say_job(page, plan);
@@ -87,7 +66,10 @@ static enum mt_status report(struct mt_reporting *reporting, const struct mt_pla
     mt_report_kinds_find(plan, planned, &page->arena, &kinds);
     mt_report_holders(page, &kinds);
     mt_report_memory(page, &kinds);
-    if (cluster) st = simulate(page, &kinds, cluster, err);
+    if (cluster && !(st = mt_planning_timeline(plan, &planned->program, cluster, &timeline, err))) {
+        mt_report_timeline(page, &kinds, &timeline);
+        mt_timeline_release(&timeline);
+    }
     if (!st && plan->prediction) st = mt_report_alternatives(page, plan, cluster, err);
     return st;
 }

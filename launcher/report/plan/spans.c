@@ -85,52 +85,55 @@ static const char *name_of(const struct mt_timeline *t, const struct mt_timeline
         return span->other >= 0 ? mt_arena_printf(arena, "waits for %s", c->names[span->other])
                                 : mt_arena_printf(arena, "waits, then %s", own);
     if (span->kind == MT_SPAN_RENDEZVOUS)
-        return span->other >= 0 && &t->classes[span->other] != c
+        return names && span->other >= 0 && &t->classes[span->other] != c
                    ? mt_arena_printf(arena, "%s waits for %s", own, names[span->other])
                    : mt_arena_printf(arena, "%s waits for other ranks", own);
     if (span->kind == MT_SPAN_YIELD) return mt_arena_printf(arena, "%s waits for multiprocessors", own);
     return own;
 }
 
-static int drawn_of(const struct mt_timeline *t, int class, int stream, const char *const *names,
-                    struct mt_arena *arena, struct mt_drawn_span *out) {
-    const struct mt_timeline_class *c = &t->classes[class];
-    int n = 0;
+/* Without names of classes, other ranks are other ranks. */
+struct mt_drawn_lane mt_spans_whole_lane(const struct mt_timeline *t, const struct mt_timeline_class *c, int stream,
+                                         const char *const *names, struct mt_arena *arena) {
+    struct mt_drawn_lane lane = {.stream = stream == MT_STREAM_COMM ? "messages" : mt_lowered_stream_name(stream)};
+    lane.spans = mt_new(arena, struct mt_drawn_span, c->nspans + 1);
     for (int i = 0; i < c->nspans; i++) {
         const struct mt_span *span = &c->spans[i];
         if (span->stream != stream) continue;
-        out[n++] = (struct mt_drawn_span){.start_s = span->start_s,
-                                          .end_s = span->end_s,
-                                          .class = class_of(c, span),
-                                          .what = mt_span_names[span->kind],
-                                          .name = name_of(t, c, span, names, arena),
-                                          .count = 1};
+        lane.spans[lane.n++] = (struct mt_drawn_span){.start_s = span->start_s,
+                                                      .end_s = span->end_s,
+                                                      .class = class_of(c, span),
+                                                      .what = mt_span_names[span->kind],
+                                                      .name = name_of(t, c, span, names, arena),
+                                                      .count = 1};
     }
-    return n;
+    return lane;
+}
+
+/* As fine as the size of a page allows. */
+void mt_spans_thin(struct mt_drawn_lane *lanes, int nlanes, double whole_s, struct mt_arena *arena) {
+    struct mt_drawn_lane *all = mt_arena_memdup(arena, lanes, (size_t)nlanes * sizeof *lanes);
+    for (double most = FINEST; most >= COARSEST; most *= 0.7) {
+        int total = 0;
+        for (int i = 0; i < nlanes; i++) {
+            mt_spans_merge(all[i].spans, all[i].n, whole_s, (int)most, arena, &lanes[i]);
+            total += lanes[i].n;
+        }
+        if (total <= MOST_SPANS) return;
+    }
 }
 
 struct mt_drawn_lane *mt_spans_of_timeline(const struct mt_timeline *t, const char *const *names,
                                            struct mt_arena *arena, int *nlanes) {
     int nclasses = t->nclasses < MT_SPANS_CLASSES ? t->nclasses : MT_SPANS_CLASSES;
     struct mt_drawn_lane *lanes = mt_new(arena, struct mt_drawn_lane, nclasses * t->nstreams + 1);
-    struct mt_drawn_span **all = mt_new(arena, struct mt_drawn_span *, nclasses * t->nstreams + 1);
-    int *counts = mt_new(arena, int, nclasses * t->nstreams + 1), total = 0;
     *nlanes = nclasses * t->nstreams;
     for (int i = 0; i < *nlanes; i++) {
-        int class = i / t->nstreams, stream = i % t->nstreams;
-        all[i] = mt_new(arena, struct mt_drawn_span, t->classes[class].nspans + 1);
-        counts[i] = drawn_of(t, class, stream, names, arena, all[i]);
-        lanes[i] = (struct mt_drawn_lane){
-            .who = names[class], .stream = stream == MT_STREAM_COMM ? "messages" : mt_lowered_stream_name(stream)};
+        int class = i / t->nstreams;
+        lanes[i] = mt_spans_whole_lane(t, &t->classes[class], i % t->nstreams, names, arena);
+        lanes[i].who = names[class];
     }
-    for (double most = FINEST; most >= COARSEST; most *= 0.7) {
-        total = 0;
-        for (int i = 0; i < *nlanes; i++) {
-            mt_spans_merge(all[i], counts[i], t->step_s - t->first_s, (int)most, arena, &lanes[i]);
-            total += lanes[i].n;
-        }
-        if (total <= MOST_SPANS) break;
-    }
+    mt_spans_thin(lanes, *nlanes, t->step_s - t->first_s, arena);
     return lanes;
 }
 

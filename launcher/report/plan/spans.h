@@ -28,6 +28,12 @@ void mt_spans_merge(const struct mt_drawn_span *spans, int n, double whole_s, in
 struct mt_drawn_lane *mt_spans_of_timeline(const struct mt_timeline *timeline, const char *const *names,
                                            struct mt_arena *arena, int *nlanes);
 
+/* All spans of a stream of one class. names[nclasses] as above, or null. */
+struct mt_drawn_lane mt_spans_whole_lane(const struct mt_timeline *timeline, const struct mt_timeline_class *class,
+                                         int stream, const char *const *names, struct mt_arena *arena);
+/* Merge the spans of lanes as much as a page needs. */
+void mt_spans_thin(struct mt_drawn_lane *lanes, int nlanes, double whole_s, struct mt_arena *arena);
+
 /* The lanes as a picture, and as rows of a table. */
 struct mt_lanes mt_spans_lanes(const struct mt_drawn_lane *lanes, int nlanes, struct mt_arena *arena);
 void mt_spans_columns(struct mt_table *table);

@@ -56,7 +56,7 @@ static void find_prefix(struct mt_scale *a) {
     double most = fmax(fabs(a->from), fabs(a->to));
     struct mt_prefix prefix = mt_unit_prefix(a->unit, most, most);
     const char *unit = a->unit == MT_UNIT_BYTES ? "B" : a->unit == MT_UNIT_SECONDS ? "" : mt_unit_name(a->unit);
-    a->factor = prefix.factor, a->prefix[0] = 0;
+    a->factor = a->unit == MT_UNIT_MONEY ? 1 : prefix.factor, a->prefix[0] = 0;
     switch (a->unit) {
     case MT_UNIT_FRACTION:
     case MT_UNIT_CHANGE: a->factor = 0.01, strcpy(a->prefix, "%"); break;
@@ -65,6 +65,12 @@ static void find_prefix(struct mt_scale *a) {
     case MT_UNIT_BPS:
     case MT_UNIT_FLOPS:
     case MT_UNIT_WATTS: snprintf(a->prefix, sizeof a->prefix, "%s%s", prefix.name, unit); break;
+    case MT_UNIT_MONEY:
+        if (most < 1e5) break;
+        prefix = mt_unit_prefix(MT_UNIT_QUANTITY, most, most);
+        a->factor = prefix.factor;
+        snprintf(a->prefix, sizeof a->prefix, "%s", prefix.name);
+        break;
     case MT_UNIT_QUANTITY: snprintf(a->prefix, sizeof a->prefix, "%s", prefix.name); break;
     default: a->factor = 1;
     }

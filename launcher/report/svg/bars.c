@@ -87,7 +87,7 @@ static void draw_row(const struct plot *p, int i) {
 static void find_margins(struct plot *p) {
     double label = 0, text = 0, width = p->svg->width;
     for (int i = 0; i < p->bars->nrows; i++) {
-        label = fmax(label, mt_svg_text_width(p->bars->rows[i].label));
+        label = fmax(label, 1.1 * mt_svg_text_width(p->bars->rows[i].label)); /* some are bold */
         text = fmax(text, mt_svg_text_width(p->bars->rows[i].text));
     }
     p->above = !mt_svg_wide(p->svg);

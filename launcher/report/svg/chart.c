@@ -58,8 +58,8 @@ static void draw_line(const struct plot *p, const struct mt_series *s, struct mt
     double *low = mt_new(arena, double, s->n + 1), *high = mt_new(arena, double, s->n + 1);
     char class[32];
     for (int i = 0; i < s->n; i++) {
-        x[i] = mt_scale_at(&p->x, s->x[i]), y[i] = isfinite(s->y[i]) ? mt_scale_at(&p->y, s->y[i]) : NAN;
-        if (s->low) low[i] = mt_scale_at(&p->y, s->low[i]), high[i] = mt_scale_at(&p->y, s->high[i]);
+        x[i] = mt_scale_at(&p->x, s->x[i]), y[i] = isfinite(s->y[i]) ? mt_scale_at(&p->y, fmin(s->y[i], p->y.to)) : NAN;
+        if (s->low) low[i] = mt_scale_at(&p->y, s->low[i]), high[i] = mt_scale_at(&p->y, fmin(s->high[i], p->y.to));
     }
     snprintf(class, sizeof class, "band %s", s->class);
     if (s->low) mt_svg_area(p->svg, x, low, high, s->n, class);
@@ -81,12 +81,73 @@ static void draw_dots(const struct plot *p, const struct mt_series *s) {
         if (s->low) draw_whisker(p, x, mt_scale_at(&p->y, s->low[i]), x, mt_scale_at(&p->y, s->high[i]));
         if (s->x_low) draw_whisker(p, mt_scale_at(&p->x, s->x_low[i]), y, mt_scale_at(&p->x, s->x_high[i]), y);
         mt_svg_dot(p->svg, x, y, DOT, s->class, s->labels ? s->labels[i] : NULL);
-        if (!s->labels || !s->labels[i][0]) continue;
-        char text[64];
-        bool left = x > (p->left + p->right) / 2;
-        mt_svg_cut(s->labels[i], mt_svg_wide(p->svg) ? 260 : 130, text, sizeof text);
-        mt_svg_text(p->svg, left ? x - 8 : x + 8, y - 7, left ? MT_ANCHOR_END : MT_ANCHOR_START, "", "%s", text);
     }
+}
+
+/* ---- labels of dots ---- */
+
+static bool overlap(const struct mt_box2 *a, const struct mt_box2 *b) {
+    return a->x < b->x + b->width && b->x < a->x + a->width && a->y < b->y + b->height && b->y < a->y + a->height;
+}
+
+/* What is taken: dots with their error bars, labels that stand already. */
+struct taken {
+    int n, capacity;
+    struct mt_box2 *boxes;
+    struct mt_arena arena;
+};
+
+static void take(struct taken *t, struct mt_box2 box) {
+    mt_arena_grow(&t->arena, &t->boxes, t->n, &t->capacity, sizeof box);
+    t->boxes[t->n++] = box;
+}
+
+static void take_dots(const struct plot *p, struct taken *t) {
+    for (int k = 0; k < p->chart->nseries; k++) {
+        const struct mt_series *s = &p->chart->series[k];
+        for (int i = 0; i < s->n && s->form == MT_SERIES_DOTS; i++) {
+            double x = mt_scale_at(&p->x, s->x[i]), y = mt_scale_at(&p->y, s->y[i]);
+            double top = s->low ? mt_scale_at(&p->y, s->high[i]) : y,
+                   bottom = s->low ? mt_scale_at(&p->y, s->low[i]) : y;
+            take(t, (struct mt_box2){x - DOT, y - DOT, 2 * DOT, 2 * DOT});
+            take(t, (struct mt_box2){x - 3, top, 6, bottom - top});
+        }
+    }
+}
+
+/* Beside its dot where there is room, else none: the table has it. */
+static void put_label(const struct plot *p, struct taken *t, double x, double y, const char *label) {
+    static const struct {
+        double dx, dy;
+        enum mt_anchor anchor;
+    } places[] = {{9, 4, MT_ANCHOR_START},   {-9, 4, MT_ANCHOR_END},   {9, -9, MT_ANCHOR_START},
+                  {-9, -9, MT_ANCHOR_END},   {9, 17, MT_ANCHOR_START}, {-9, 17, MT_ANCHOR_END},
+                  {9, -24, MT_ANCHOR_START}, {-9, -24, MT_ANCHOR_END}};
+    char text[80];
+    mt_svg_cut(label, mt_svg_wide(p->svg) ? 240 : 120, text, sizeof text);
+    double width = mt_svg_text_width(text);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        double left = x + places[i].dx - (places[i].anchor == MT_ANCHOR_END ? width : 0), base = y + places[i].dy;
+        struct mt_box2 box = {left, base - 11, width, 14};
+        bool free_place = left >= p->left && left + width <= p->right + 4 && box.y >= p->top - 4 && base <= p->bottom;
+        for (int k = 0; k < t->n && free_place; k++) free_place = !overlap(&box, &t->boxes[k]);
+        if (!free_place) continue;
+        take(t, box);
+        mt_svg_text(p->svg, x + places[i].dx, base, places[i].anchor, "", "%s", text);
+        return;
+    }
+}
+
+static void put_labels(const struct plot *p) {
+    struct taken taken = {0};
+    take_dots(p, &taken);
+    for (int k = 0; k < p->chart->nseries; k++) {
+        const struct mt_series *s = &p->chart->series[k];
+        for (int i = 0; i < s->n && s->form == MT_SERIES_DOTS && s->labels; i++)
+            if (s->labels[i][0] && isfinite(s->x[i]) && isfinite(s->y[i]))
+                put_label(p, &taken, mt_scale_at(&p->x, s->x[i]), mt_scale_at(&p->y, s->y[i]), s->labels[i]);
+    }
+    mt_arena_release(&taken.arena);
 }
 
 /* Lines across, with their texts; texts of vertical marks stand in two rows above, where they do not cover each other.
@@ -140,7 +201,7 @@ static void draw_names(const struct plot *p) {
         mt_svg_text(p->svg, p->right + 6, names[i].y + 4, MT_ANCHOR_START, "", "%s", names[i].text);
 }
 
-/* Whether the right ends of lines are far enough apart for names to tell them by. */
+/* Whether there are several lines, whose right ends are far enough apart for names to tell them by. */
 static bool ends_apart(const struct plot *p) {
     double ends[MOST_NAMES];
     int n = 0;
@@ -154,7 +215,7 @@ static bool ends_apart(const struct plot *p) {
             if (fabs(ends[i] - ends[n]) < 12) return false;
         n++;
     }
-    return true;
+    return n > 1;
 }
 
 static double names_width(const struct mt_chart *chart) {
@@ -204,6 +265,7 @@ void mt_chart_draw(const struct mt_chart *chart, struct mt_svg *svg) {
     draw_marks(&p);
     for (int s = 0; s < chart->nseries; s++)
         if (chart->series[s].form == MT_SERIES_DOTS) draw_dots(&p, &chart->series[s]);
+    put_labels(&p);
     if (direct) draw_names(&p);
     mt_svg_close(svg);
     mt_arena_release(&arena);

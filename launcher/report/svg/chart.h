@@ -38,7 +38,7 @@ struct mt_chart {
 /* Where from and to of an axis are equal, they become those of the values, marks included, and 0 if `zero`; then
  * rounded. */
 void mt_chart_fit(struct mt_chart *chart, bool zero);
-/* Sets the picture's height. */
+/* Sets the picture's height. What is beyond the end of a vertical axis is drawn at its end. */
 void mt_chart_draw(const struct mt_chart *chart, struct mt_svg *svg);
 
 #endif

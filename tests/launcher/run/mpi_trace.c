@@ -58,12 +58,13 @@ int main(int argc, char **argv) {
     char path[] = "motley-trace-XXXXXX";
     if (!rank) CHECK(mkstemp(path) >= 0);
     struct mt_err err = MT_ERR_INIT;
-    CHECK_OK(mt_trace_write(MPI_COMM_WORLD, path, streams, 2, events, 4, clock_s, &err), err);
+    const struct mt_trace_mine mine = {streams, 2, events, 4, clock_s};
+    CHECK_OK(mt_trace_write(MPI_COMM_WORLD, path, &mine, NULL, &err), err);
     if (!rank) {
         check_file(path, n);
         unlink(path);
     }
-    CHECK_EQ(mt_trace_write(MPI_COMM_WORLD, "nonexistent/trace", streams, 2, events, 4, clock_s, &err), MT_EINPUT);
+    CHECK_EQ(mt_trace_write(MPI_COMM_WORLD, "nonexistent/trace", &mine, NULL, &err), MT_EINPUT);
     MPI_Finalize();
     return 0;
 }
