@@ -391,12 +391,12 @@ static bool same_operands(const struct reading *r, const int *a, const int *b, i
  * messages in the arena, alone: they have the very same counts, nodes, pieces and schedules. */
 static bool moves_alike(const struct reading *r, const struct mt_linstr *a, const struct mt_linstr *b) {
     const struct mt_coll *x = &a->problem, *y = &b->problem;
-    bool same = x->kind == y->kind && x->reduce == y->reduce && x->wire == y->wire && x->acc == y->acc &&
-                x->n == y->n && x->me == y->me && x->root == y->root && x->counts == y->counts && x->node == y->node &&
-                x->same_pieces == y->same_pieces && a->algorithm == b->algorithm && a->schedule == b->schedule &&
-                a->pack == b->pack && a->pack_of == b->pack_of && a->npack == b->npack && a->unpack == b->unpack &&
-                a->unpack_of == b->unpack_of && a->nunpack == b->nunpack && a->zero == b->zero && a->nin == b->nin &&
-                a->nout == b->nout;
+    bool same = a->what == b->what && x->kind == y->kind && x->reduce == y->reduce && x->wire == y->wire &&
+                x->acc == y->acc && x->n == y->n && x->me == y->me && x->root == y->root && x->counts == y->counts &&
+                x->node == y->node && x->same_pieces == y->same_pieces && a->algorithm == b->algorithm &&
+                a->schedule == b->schedule && a->pack == b->pack && a->pack_of == b->pack_of && a->npack == b->npack &&
+                a->unpack == b->unpack && a->unpack_of == b->unpack_of && a->nunpack == b->nunpack &&
+                a->zero == b->zero && a->nin == b->nin && a->nout == b->nout;
     for (int m = 0; m < 2; m++)
         same = same && a->in_place[m] == b->in_place[m] && a->in_place_of[m] == b->in_place_of[m] &&
                a->nin_place[m] == b->nin_place[m] && a->message_count[m] == b->message_count[m] &&
@@ -464,7 +464,6 @@ enum mt_status mt_lchecker_keep(struct mt_lchecker *c, int k) {
     r.first = &of->members[r.first_rank];
     r.m->instr = c->instr;
     r.m->name = keep_name(&r);
-    c->kept[k] = r.l;
     r.twin = find_twin(&r, k);
     enum mt_status st = check_problem(&r);
     if (st) return st;
