@@ -73,22 +73,24 @@ static void prepare_overlap(struct mt_executor *ex, struct replay *run, int i) {
     tensors[2].type = mt_type_acc(o->problem.type);
     struct mt_call tile = {
         .kind = MT_OP_matmul, .attr = &attr, .nin = 2, .nout = 1, .in = tensors, .out = tensors + 2, .what = c->name};
-    run->overlaps[i] = (struct mt_overlap_call){.problem = &o->problem,
-                                                .schedule = o->schedule,
-                                                .window = ex->window,
-                                                .base = run->window_base + o->window_at,
-                                                .epoch = &run->epochs[o->region],
-                                                .operands = {.a = address(ex, run->low, c->in[0]),
-                                                             .b = address(ex, run->low, c->in[1]),
-                                                             .trans_a = o->trans_a,
-                                                             .trans_b = o->trans_b,
-                                                             .trans_out = o->trans_out,
-                                                             .out = address(ex, run->low, c->out[0]),
-                                                             .matmul = mt_device_backend(ex->device, &tile),
-                                                             .scratch = address(ex, run->low, c->scratch),
-                                                             .ranks = c->group,
-                                                             .names = ex->comm->names,
-                                                             .what = c->name}};
+    run->overlaps[i] =
+        (struct mt_overlap_call){.problem = &o->problem,
+                                 .schedule = o->schedule,
+                                 .window = ex->window,
+                                 .base = run->window_base + o->window_at,
+                                 .epoch = &run->epochs[o->region],
+                                 .operands = {.a = address(ex, run->low, c->in[0]),
+                                              .b = address(ex, run->low, c->in[1]),
+                                              .trans_a = o->trans_a,
+                                              .trans_b = o->trans_b,
+                                              .trans_out = o->trans_out,
+                                              .whole = c->nout > 1 ? address(ex, run->low, c->out[1]) : NULL,
+                                              .out = address(ex, run->low, c->out[0]),
+                                              .matmul = mt_device_backend(ex->device, &tile),
+                                              .scratch = address(ex, run->low, c->scratch),
+                                              .ranks = c->group,
+                                              .names = ex->comm->names,
+                                              .what = c->name}};
 }
 
 /* Whether the next instruction may overlap this one's end, which no other stream waits for. */

@@ -59,7 +59,8 @@ struct mt_lvalue {
 enum mt_linstr_kind {
     MT_LOWERED_OP, /* an operator of ops.def; ZERO is `fill`, ACCUMULATE is `add` in place */
     MT_LOWERED_COLLECTIVE,
-    MT_LOWERED_OVERLAP, /* a matmul with its collective, from in[0] (the A of its problem) and in[1] to out[0] */
+    MT_LOWERED_OVERLAP, /* a matmul with its collective, from in[0] (the A of its problem) and in[1] to out[0];
+                           out[1]: the gathered A, where it is kept */
     MT_LOWERED_COPY, /* pack[0] of in[0] is copied to all of out[0], which is message 0: slices, states' new values */
     MT_LOWERED_ALIAS,
 };

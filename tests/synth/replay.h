@@ -116,6 +116,7 @@ static inline void replay_overlap(struct replay *r, const struct event *e) {
                                                 .trans_a = o->trans_a,
                                                 .trans_b = o->trans_b,
                                                 .trans_out = o->trans_out,
+                                                .whole = l->nout > 1 ? replay_address(r, l->out[1]) : NULL,
                                                 .out = replay_address(r, l->out[0]),
                                                 .matmul = &mt_backend_c,
                                                 .scratch = replay_address(r, l->scratch),

@@ -30,8 +30,8 @@ struct flow {
     int64_t *cuts;
     int ncuts;
     int64_t collective, overlapped; /* the last runs of either */
-    struct cell *cells; /* [ncuts - 1] */
-    int64_t now;        /* the number of the current run of an instruction, from 1 */
+    struct cell *cells;             /* [ncuts - 1] */
+    int64_t now;                    /* the number of the current run of an instruction, from 1 */
     /* Of each stream: the last run on each stream that has ended. */
     int64_t known[MT_MOST_STREAMS][MT_MOST_STREAMS];
     int64_t (*ended)[MT_MOST_STREAMS]; /* [instrs]: what is known when its last run has ended */
@@ -299,14 +299,16 @@ static enum mt_status check_turns(struct flow *f) {
 static enum mt_status run_overlap(struct flow *f) {
     const struct mt_linstr *l = mt_lchecker_instr(f->c);
     enum mt_status st = MT_OK;
-    for (int k = 0; k < l->nin && !st; k++) {
-        st = check_disjoint(f->c, l->out[0], l->in[k]);
-        if (!st && l->scratch >= 0) st = check_disjoint(f->c, l->scratch, l->in[k]);
+    for (int o = 0; o < l->nout && !st; o++) {
+        for (int k = 0; k < l->nin && !st; k++) st = check_disjoint(f->c, l->out[o], l->in[k]);
+        if (!st && o) st = check_disjoint(f->c, l->out[o], l->out[0]);
+        if (!st && l->scratch >= 0) st = check_disjoint(f->c, l->out[o], l->scratch);
     }
-    if (!st && l->scratch >= 0) st = check_disjoint(f->c, l->out[0], l->scratch);
+    for (int k = 0; k < l->nin && !st && l->scratch >= 0; k++) st = check_disjoint(f->c, l->scratch, l->in[k]);
     for (int k = 0; k < l->nin && !st; k++) st = expect(f, l->in[k], f->content[l->in[k]], l->stream);
     if (!st && l->scratch >= 0) st = overwrite(f, l->scratch, SCRATCH, l->stream);
-    return st ? st : define(f, l->out[0], l->stream);
+    for (int o = 0; o < l->nout && !st; o++) st = define(f, l->out[o], l->stream);
+    return st;
 }
 
 static enum mt_status run_copy(struct flow *f) {
