@@ -222,6 +222,19 @@ bool mt_is_folder(const char *path) {
     return !stat(path, &about) && S_ISDIR(about.st_mode);
 }
 
+const char *mt_file_in(const char *path, const char *name, struct mt_arena *arena) {
+    struct stat about;
+    size_t length = strlen(path);
+    if (!mt_is_folder(path)) return path;
+    const char *file = mt_arena_printf(arena, "%s%s%s", path, path[length - 1] == '/' ? "" : "/", name);
+    return stat(file, &about) ? path : file;
+}
+
+bool mt_file_same(const char *a, const char *b) {
+    struct stat left, right;
+    return !stat(a, &left) && !stat(b, &right) && left.st_dev == right.st_dev && left.st_ino == right.st_ino;
+}
+
 const char *mt_folder_of(const char *path, struct mt_arena *arena) {
     const char *slash = strrchr(path, '/');
     if (mt_is_folder(path)) return path;

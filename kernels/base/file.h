@@ -35,6 +35,12 @@ enum mt_status mt_file_writable(const char *path, struct mt_err *err);
 
 bool mt_is_folder(const char *path);
 
+/* The file of that name in the folder, if the path is that of a folder which has it; else the path itself. */
+const char *mt_file_in(const char *path, const char *name, struct mt_arena *arena);
+
+/* Whether two names are of one file or folder that is there. */
+bool mt_file_same(const char *a, const char *b);
+
 /* The path itself if it is a folder's, else the folder that the file is in ("." without a slash). */
 const char *mt_folder_of(const char *path, struct mt_arena *arena);
 

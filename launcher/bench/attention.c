@@ -49,41 +49,45 @@ static enum mt_status time_both(struct mt_bench *b, int64_t positions, int64_t s
     return st;
 }
 
+static void add_columns(struct mt_table *t) {
+    static const char *const directions[] = {"forward", "backward"};
+    mt_table_column(t, "head", "head", MT_UNIT_COUNT);
+    mt_table_column(t, "context", "context", MT_UNIT_COUNT);
+    mt_table_column(t, "mask", "mask", MT_UNIT_TEXT);
+    for (int back = 0; back < 2; back++) {
+        const char *way = directions[back];
+        mt_table_column(t, mt_arena_printf(t->arena, "%s_s", way), way, MT_UNIT_SECONDS);
+        mt_table_column(t, mt_arena_printf(t->arena, "%s_flops", way), "rate", MT_UNIT_FLOPS);
+        mt_table_column(t, mt_arena_printf(t->arena, "%s_part", way), "of peak", MT_UNIT_FRACTION);
+        mt_table_column(t, mt_arena_printf(t->arena, "%s_vendor_flops", way), "vendor", MT_UNIT_FLOPS);
+    }
+}
+
 enum mt_status mt_bench_attention(struct mt_bench *b, struct mt_err *err) {
-    static const struct mt_bench_column columns[] = {{"head", "head", MT_BENCH_COUNT},
-                                                     {"context", "context", MT_BENCH_COUNT},
-                                                     {"mask", "mask", MT_BENCH_TEXT},
-                                                     {"forward_s", "forward", MT_BENCH_SECONDS},
-                                                     {"forward_flops", "rate", MT_BENCH_FLOPS},
-                                                     {"forward_part", "of peak", MT_BENCH_PART},
-                                                     {"forward_vendor_flops", "vendor", MT_BENCH_FLOPS},
-                                                     {"backward_s", "backward", MT_BENCH_SECONDS},
-                                                     {"backward_flops", "rate", MT_BENCH_FLOPS},
-                                                     {"backward_part", "of peak", MT_BENCH_PART},
-                                                     {"backward_vendor_flops", "vendor", MT_BENCH_FLOPS}};
     bool large = b->peak.flops > 5e12;
     int64_t positions = large ? GPU_POSITIONS : CPU_POSITIONS, most = large ? 8192 : 1024, least = large ? 1024 : 256;
-    struct mt_bench_table table;
     enum mt_status st = MT_OK;
-    mt_bench_table_begin(&table, b->json, "attention", columns, sizeof columns / sizeof *columns);
+    struct mt_table *t =
+        mt_tables_add(&b->doc, "attention", "attention", "1024 wide; backward counts 2.5 times forward");
+    add_columns(t);
     for (int64_t d = 64; d <= 128 && !st; d *= 2)
         for (int64_t s = least; s <= most && !st; s *= 2)
             for (int causal = 1; causal >= 0 && !st; causal--) {
                 double times_s[2] = {0, 0}, vendors_s[2],
                        flops = 4.0 * (double)(positions * s) * WIDTH / (causal ? 2 : 1);
                 if ((st = time_both(b, positions, s, d, causal, times_s, vendors_s, err))) break;
-                mt_bench_number(&table, (double)d);
-                mt_bench_number(&table, (double)s);
-                mt_bench_text(&table, causal ? "causal" : "full");
+                mt_table_row(t);
+                mt_cell_positive(t, (double)d);
+                mt_cell_positive(t, (double)s);
+                mt_cell_text(t, "%s", causal ? "causal" : "full");
                 for (int back = 0; back < 2; back++) {
                     double work = (back ? 2.5 : 1) * flops, rate = times_s[back] > 0 ? work / times_s[back] : 0;
-                    mt_bench_number(&table, times_s[back]);
-                    mt_bench_number(&table, rate);
-                    mt_bench_number(&table, b->peak.flops > 0 ? rate / b->peak.flops : 0);
-                    mt_bench_number(&table, vendors_s[back] > 0 ? work / vendors_s[back] : 0);
+                    mt_cell_positive(t, times_s[back]);
+                    mt_cell_positive(t, rate);
+                    mt_cell_positive(t, b->peak.flops > 0 ? rate / b->peak.flops : 0);
+                    mt_cell_positive(t, vendors_s[back] > 0 ? work / vendors_s[back] : 0);
                 }
             }
     st = mt_agree(MPI_COMM_WORLD, st, err);
-    mt_bench_table_end(&table, !b->rank && !st, "attention (1024 wide; backward counts 2.5 times forward)");
     return st;
 }

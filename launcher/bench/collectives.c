@@ -99,48 +99,53 @@ static double bus_factor(enum mt_coll_kind kind, int n) {
     return (kind == MT_ALL_REDUCE ? 2 : 1) * (double)(n - 1) / n;
 }
 
-static void add_row(struct mt_bench *b, struct mt_bench_table *table, enum mt_coll_kind kind, enum mt_type wire,
+static void add_row(struct mt_bench *b, struct mt_table *t, enum mt_coll_kind kind, enum mt_type wire,
                     int64_t size_bytes, double time_s) {
     double bus = (double)size_bytes * bus_factor(kind, b->nranks) / time_s;
-    mt_bench_text(table, mt_coll_name(kind));
-    mt_bench_text(table, mt_type_name(wire));
-    mt_bench_number(table, (double)size_bytes);
-    mt_bench_number(table, time_s);
-    mt_bench_number(table, (double)size_bytes / time_s);
-    mt_bench_number(table, bus);
-    mt_bench_number(table, b->peak.link_Bps > 0 ? bus / b->peak.link_Bps : 0);
+    mt_table_row(t);
+    mt_cell_text(t, "%s", mt_coll_name(kind));
+    mt_cell_text(t, "%s", mt_type_name(wire));
+    mt_cell_positive(t, (double)size_bytes);
+    mt_cell_positive(t, time_s);
+    mt_cell_positive(t, (double)size_bytes / time_s);
+    mt_cell_positive(t, bus);
+    mt_cell_positive(t, b->peak.link_Bps > 0 ? bus / b->peak.link_Bps : 0);
 }
 
 static enum mt_status run_all(struct mt_bench *b, struct mt_stream *stream, int64_t most, void *const memory[2],
-                              struct mt_bench_table *table, struct mt_err *err) {
+                              struct mt_table *t, struct mt_err *err) {
     enum mt_type types[] = {MT_F32, MT_BF16};
     double time_s;
     enum mt_status st = run_case(b, stream, MT_ALL_TO_ALL, MT_F32, most / 4, true, memory, &time_s, err);
     if (!st) b->peak.link_Bps = (double)most / time_s;
     for (int k = 0; k < MT_NCOLLS && !st; k++)
-        for (int t = 0; t < 2 && !st; t++)
+        for (int w = 0; w < 2 && !st; w++)
             for (int64_t size = LEAST_BYTES; size <= most && !st; size *= 8) {
-                if (types[t] != MT_F32 && !mt_coll_reduces((enum mt_coll_kind)k)) continue;
-                int64_t count = size / mt_type_size(types[t]);
-                st = run_case(b, stream, (enum mt_coll_kind)k, types[t], count, false, memory, &time_s, err);
-                if (!st) add_row(b, table, (enum mt_coll_kind)k, types[t], size, time_s);
+                if (types[w] != MT_F32 && !mt_coll_reduces((enum mt_coll_kind)k)) continue;
+                int64_t count = size / mt_type_size(types[w]);
+                st = run_case(b, stream, (enum mt_coll_kind)k, types[w], count, false, memory, &time_s, err);
+                if (!st) add_row(b, t, (enum mt_coll_kind)k, types[w], size, time_s);
             }
     return st;
 }
 
+static void add_columns(struct mt_table *t) {
+    mt_table_column(t, "kind", "collective", MT_UNIT_TEXT);
+    mt_table_column(t, "wire", "wire", MT_UNIT_TEXT);
+    mt_table_column(t, "size_bytes", "size", MT_UNIT_BYTES);
+    mt_table_column(t, "time_s", "time", MT_UNIT_SECONDS);
+    mt_table_column(t, "bandwidth_Bps", "rate", MT_UNIT_BPS);
+    mt_table_column(t, "bus_Bps", "bus", MT_UNIT_BPS);
+    mt_table_column(t, "part", "of link", MT_UNIT_FRACTION);
+}
+
 enum mt_status mt_bench_collectives(struct mt_bench *b, struct mt_err *err) {
-    static const struct mt_bench_column columns[] = {
-        {"kind", "collective", MT_BENCH_TEXT},   {"wire", "wire", MT_BENCH_TEXT},
-        {"size_bytes", "size", MT_BENCH_BYTES},  {"time_s", "time", MT_BENCH_SECONDS},
-        {"bandwidth_Bps", "rate", MT_BENCH_BPS}, {"bus_Bps", "bus", MT_BENCH_BPS},
-        {"part", "of link", MT_BENCH_PART}};
     int64_t most = !strcmp(b->options->device, "cuda") ? INT64_C(256) << 20 : INT64_C(32) << 20;
-    struct mt_bench_table table;
     struct mt_stream *stream = NULL;
     void *memory[2] = {NULL, NULL};
-    char title[96], link[MT_UNITS_TEXT];
+    char link[MT_UNITS_TEXT];
     if (b->nranks == 1) {
-        printf("\ncollectives: there is one rank; `mpirun -n N motley bench collectives` has several\n");
+        mt_tables_say(&b->doc, "\ncollectives: there is one rank; `mpirun -n N motley bench collectives` has several");
         return MT_OK;
     }
     enum mt_status st = mt_stream_new(b->device, "comm", &stream, err);
@@ -150,11 +155,11 @@ enum mt_status mt_bench_collectives(struct mt_bench *b, struct mt_err *err) {
         st = mt_device_copy_in(b->device, (char *)memory[i / 2] + i % 2 * most, zeros, most, err);
     free(zeros);
     if (!(st = mt_agree(MPI_COMM_WORLD, st, err))) {
-        mt_bench_table_begin(&table, b->json, "collectives", columns, sizeof columns / sizeof *columns);
-        if (run_all(b, stream, most, memory, &table, err)) mt_session_abort(err);
-        snprintf(title, sizeof title, "collectives of %d ranks (link: %sB/s one way)", b->nranks,
-                 mt_units_count(b->peak.link_Bps, link));
-        mt_bench_table_end(&table, !b->rank, title);
+        struct mt_table *t = mt_tables_add(&b->doc, "collectives", "", "");
+        add_columns(t);
+        if (run_all(b, stream, most, memory, t, err)) mt_session_abort(err);
+        t->title = mt_arena_printf(t->arena, "collectives of %d ranks", b->nranks);
+        t->note = mt_arena_printf(t->arena, "link: %sB/s one way", mt_units_count(b->peak.link_Bps, link));
     }
     if (stream) mt_stream_free(stream);
     for (int i = 0; i < 2; i++)

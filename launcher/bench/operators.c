@@ -43,39 +43,48 @@ static int by_share(const void *a, const void *b) {
     return (left < right) - (left > right);
 }
 
+static struct mt_table *begin(struct mt_tables *doc) {
+    struct mt_table *t = mt_tables_add(doc, "operators", "operators", "");
+    mt_table_column(t, "operator", "operator", MT_UNIT_TEXT);
+    mt_table_column(t, "variant", "variant", MT_UNIT_TEXT);
+    mt_table_column(t, "type", "type", MT_UNIT_TEXT);
+    mt_table_column(t, "rows", "rows", MT_UNIT_COUNT);
+    mt_table_column(t, "dim0", "dim", MT_UNIT_COUNT);
+    mt_table_column(t, "dim1", "dim", MT_UNIT_COUNT);
+    mt_table_column(t, "runs", "runs", MT_UNIT_COUNT);
+    mt_table_column(t, "time_s", "time", MT_UNIT_SECONDS);
+    mt_table_column(t, "flops", "rate", MT_UNIT_FLOPS);
+    mt_table_column(t, "Bps", "memory", MT_UNIT_BPS);
+    mt_table_column(t, "part", "of peak", MT_UNIT_FRACTION);
+    mt_table_column(t, "step_s", "in a step", MT_UNIT_SECONDS);
+    return t;
+}
+
 static void print(struct mt_bench *b, const struct op_case *cases, int n) {
-    static const struct mt_bench_column columns[] = {
-        {"operator", "operator", MT_BENCH_TEXT}, {"variant", "variant", MT_BENCH_TEXT},
-        {"type", "type", MT_BENCH_TEXT},         {"rows", "rows", MT_BENCH_COUNT},
-        {"dim0", "dim", MT_BENCH_COUNT},         {"dim1", "dim", MT_BENCH_COUNT},
-        {"runs", "runs", MT_BENCH_COUNT},        {"time_s", "time", MT_BENCH_SECONDS},
-        {"flops", "rate", MT_BENCH_FLOPS},       {"Bps", "memory", MT_BENCH_BPS},
-        {"part", "of peak", MT_BENCH_PART},      {"step_s", "in a step", MT_BENCH_SECONDS}};
-    enum { NCOLUMNS = sizeof columns / sizeof *columns };
-    struct mt_bench_table table;
     double all_s = 0, least_s = 0;
-    char title[160], all[MT_UNITS_TEXT];
-    mt_bench_table_begin(&table, b->json, "operators", columns, NCOLUMNS);
+    char all[MT_UNITS_TEXT];
+    struct mt_table *t = begin(&b->doc);
     for (int c = 0; c < n; c++) {
         const struct mt_op_shape *s = &cases[c].shape;
-        double t = cases[c].time_s, part = mt_bench_part(b, s, t);
-        mt_bench_text(&table, mt_op_info[s->kind].name);
-        mt_bench_text(&table, s->variant);
-        mt_bench_text(&table, mt_type_name(s->type));
-        mt_bench_number(&table, (double)s->rows);
-        mt_bench_number(&table, (double)s->dim[0]);
-        mt_bench_number(&table, (double)s->dim[1]);
-        mt_bench_number(&table, cases[c].runs);
-        mt_bench_number(&table, t);
-        mt_bench_number(&table, t > 0 ? s->flops / t : 0);
-        mt_bench_number(&table, t > 0 ? s->bytes / t : 0);
-        mt_bench_number(&table, part);
-        mt_bench_number(&table, cases[c].runs * t);
-        all_s += cases[c].runs * t, least_s += cases[c].runs * t * part;
+        double time_s = cases[c].time_s, part = mt_bench_part(b, s, time_s);
+        mt_table_row(t);
+        mt_cell_text(t, "%s", mt_op_info[s->kind].name);
+        mt_cell_text(t, "%s", s->variant);
+        mt_cell_text(t, "%s", mt_type_name(s->type));
+        mt_cell_positive(t, (double)s->rows);
+        mt_cell_positive(t, (double)s->dim[0]);
+        mt_cell_positive(t, (double)s->dim[1]);
+        mt_cell_positive(t, cases[c].runs);
+        mt_cell_positive(t, time_s);
+        mt_cell_positive(t, time_s > 0 ? s->flops / time_s : 0);
+        mt_cell_positive(t, time_s > 0 ? s->bytes / time_s : 0);
+        mt_cell_positive(t, part);
+        mt_cell_positive(t, cases[c].runs * time_s);
+        all_s += cases[c].runs * time_s, least_s += cases[c].runs * time_s * part;
     }
-    snprintf(title, sizeof title, "operators of a step of %lld samples: %s one after the other, %.0f%% of the peak",
-             (long long)b->job.batch, mt_units_seconds(all_s, all), all_s > 0 ? 100 * least_s / all_s : 0);
-    mt_bench_table_end(&table, !b->rank, title);
+    t->title =
+        mt_arena_printf(t->arena, "operators of a step of %lld samples: %s one after the other, %.0f%% of the peak",
+                        (long long)b->job.batch, mt_units_seconds(all_s, all), all_s > 0 ? 100 * least_s / all_s : 0);
 }
 
 enum mt_status mt_bench_operators(struct mt_bench *b, struct mt_err *err) {

@@ -8,8 +8,6 @@
 #include "kernels/base/file.h"
 #include "kernels/base/number/stats.h"
 #include "kernels/base/text/json.h"
-#include "kernels/base/text/plain_table.h"
-#include "kernels/base/text/units.h"
 #include "launcher/bench/internal.h"
 
 static const double apart = 1.05; /* ratio of two steps from which their order is judged */
@@ -79,39 +77,48 @@ static struct verdict judge(const struct mt_bench_plans *b, const struct result 
 
 /* ---- for people ---- */
 
-static void print(const struct mt_bench_plans *b, const struct result *results, const struct verdict *v, int best) {
-    const struct mt_bench_plans_options *o = b->options;
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
-    char text[MT_UNITS_TEXT];
-    printf("step of each plan: the median of %d turns of %lld steps, after %lld steps of warm-up each\n",
-           o->repetitions, (long long)o->steps, (long long)o->warmup);
-    mt_plain_table_header(&table, "plan", ">predicted", ">measured", ">tokens/s", ">to the best", ">95%", ">prediction",
-                    NULL);
+static void add_plans(const struct mt_bench_plans *b, const struct result *results, int best, struct mt_tables *out) {
+    struct mt_table *t = mt_tables_add(out, "plans", "", "");
+    mt_table_column(t, "plan", "plan", MT_UNIT_TEXT);
+    mt_table_column(t, "predicted_s", "predicted", MT_UNIT_SECONDS);
+    mt_table_column(t, "step_s", "measured", MT_UNIT_SECONDS);
+    mt_table_column(t, "tokens_per_s", "tokens/s", MT_UNIT_QUANTITY);
+    mt_table_column(t, "to_best", "to the best", MT_UNIT_RATIO)->decimals = 3;
+    mt_table_column(t, "to_best_least", "95% from", MT_UNIT_NUMBER)->decimals = 3;
+    mt_table_column(t, "to_best_most", "to", MT_UNIT_NUMBER)->decimals = 3;
+    mt_table_column(t, "prediction_error", "prediction", MT_UNIT_CHANGE);
     for (int i = 0; i < b->nplans; i++) {
         const struct result *r = &results[i];
-        mt_plain_table_row(&table);
-        mt_plain_table_cell(&table, "%s", b->plans[i].path);
-        mt_plain_table_cell(&table, "%s", isnan(r->predicted_s) ? "-" : mt_units_seconds(r->predicted_s, text));
-        mt_plain_table_cell(&table, "%s", mt_units_seconds(r->step_s, text));
-        mt_plain_table_cell(&table, "%s", mt_units_count((double)(b->batch * b->seq) / r->step_s, text));
-        mt_plain_table_cell(&table, "x %.3f", r->to_best.median);
-        if (i == best)
-            mt_plain_table_cell(&table, "best");
-        else if (o->repetitions < 2)
-            mt_plain_table_cell(&table, "-");
-        else
-            mt_plain_table_cell(&table, "%.3f to %.3f", r->to_best.low, r->to_best.high);
-        if (isnan(r->error))
-            mt_plain_table_cell(&table, "-");
-        else
-            mt_plain_table_cell(&table, "%+.1f%%", 100 * r->error);
+        mt_table_row(t);
+        mt_cell_text(t, "%s", b->plans[i].path);
+        mt_cell_real(t, r->predicted_s);
+        mt_cell_real(t, r->step_s);
+        mt_cell_real(t, (double)(b->batch * b->seq) / r->step_s);
+        mt_cell_real(t, r->to_best.median);
+        if (i == best) {
+            mt_cell_word(t, "best");
+            mt_cell_style(t, MT_STYLE_BETTER);
+            mt_cell_blank(t);
+        } else {
+            bool known = b->options->repetitions > 1;
+            mt_cell_real(t, known ? r->to_best.low : NAN);
+            mt_cell_real(t, known ? r->to_best.high : NAN);
+        }
+        mt_cell_real(t, r->error);
     }
-    mt_plain_table_print(&table, 2, stdout);
+}
+
+static void tell(const struct mt_bench_plans *b, const struct result *results, const struct verdict *v, int best,
+                 struct mt_tables *out) {
+    const struct mt_bench_plans_options *o = b->options;
+    mt_tables_say(out, "step of each plan: the median of %d turns of %lld steps, after %lld steps of warm-up each",
+                  o->repetitions, (long long)o->steps, (long long)o->warmup);
+    add_plans(b, results, best, out);
     if (!v->predicted) return;
-    printf("pairs that differ by more than %.0f%%: %d, of which %d were predicted in the right order\n",
-           100 * (apart - 1), v->pairs, v->in_order);
-    printf("error of predictions: mean %.1f%%, worst %.1f%% (%s)\n", 100 * v->mean, 100 * v->worst,
-           b->plans[v->worst_plan].path);
+    mt_tables_say(out, "pairs that differ by more than %.0f%%: %d, of which %d were predicted in the right order",
+                  100 * (apart - 1), v->pairs, v->in_order);
+    mt_tables_say(out, "error of predictions: mean %.1f%%, worst %.1f%% (%s)", 100 * v->mean, 100 * v->worst,
+                  b->plans[v->worst_plan].path);
 }
 
 /* ---- for machines ---- */
@@ -171,18 +178,20 @@ static enum mt_status write_json(const struct mt_bench_plans *b, const struct re
     mt_json_put_real_or_null(&out, "worst", v->worst);
     mt_json_close(&out);
     mt_json_close(&out);
-    enum mt_status st = mt_file_replace(o->json, out.text, out.length, err);
+    enum mt_status st = mt_file_replace(o->output.path, out.text, out.length, err);
     mt_json_out_release(&out);
     return st;
 }
 
 enum mt_status mt_bench_plans_report(const struct mt_bench_plans *b, struct mt_err *err) {
-    struct mt_arena arena = MT_ARENA_INIT;
-    struct result *results = mt_new(&arena, struct result, b->nplans);
-    int best = compute(b, results, &arena);
+    const struct mt_output *output = &b->options->output, printed = {.json = output->json};
+    struct mt_tables doc = MT_TABLES_INIT;
+    struct result *results = mt_new(&doc.arena, struct result, b->nplans);
+    int best = compute(b, results, &doc.arena);
     const struct verdict v = judge(b, results);
-    print(b, results, &v, best);
-    enum mt_status st = b->options->json ? write_json(b, results, &v, best, err) : MT_OK;
-    mt_arena_release(&arena);
+    tell(b, results, &v, best, &doc);
+    enum mt_status st = mt_output_end(&printed, &doc, err);
+    if (!st && output->path) st = write_json(b, results, &v, best, err);
+    mt_tables_release(&doc);
     return st;
 }

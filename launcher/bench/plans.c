@@ -165,7 +165,7 @@ static enum mt_status check_memory(struct mt_bench_plans *b, struct mt_err *err)
 
 static enum mt_status open_all(struct mt_bench_plans *b, struct mt_err *err) {
     enum mt_status st = MT_OK;
-    if (!b->rank && b->options->json) st = mt_file_writable(b->options->json, err);
+    if (!b->rank && b->options->output.path) st = mt_file_writable(b->options->output.path, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err)) || (st = read_plans(b, err)) || (st = open_device(b, err))) return st;
     for (int i = 0; i < b->nplans && !st; i++) st = mt_bench_plan_build(b, &b->plans[i], err);
     if (!st) st = open_data(b, err);

@@ -14,14 +14,15 @@
 
 #include "kernels/base/err.h"
 #include "launcher/data/data.h"
+#include "launcher/flags/output.h"
 #include "launcher/session/emulate.h"
 
 struct mt_bench_plans_options {
     const char **paths;
     int npaths;
-    const char *device; /* a kind; null: the plans' */
+    const char *device;               /* a kind; null: the plans' */
     const struct mt_data_files *data; /* null: random tokens */
-    const char *json;   /* a file, or null */
+    struct mt_output output;
     int repetitions;
     int64_t steps, warmup;
     bool alone;        /* one program in memory at a time, even if all fit */

@@ -45,27 +45,26 @@ static enum mt_status time_steps(struct mt_bench *b, struct mt_synthetic *run, d
 }
 
 static void print(struct mt_bench *b, const struct mt_synthetic *run, double step_s, double all_flops) {
-    static const struct mt_bench_column columns[] = {{"model", "model", MT_BENCH_TEXT},
-                                                     {"batch", "batch", MT_BENCH_COUNT},
-                                                     {"ranks", "ranks", MT_BENCH_COUNT},
-                                                     {"step_s", "step", MT_BENCH_SECONDS},
-                                                     {"tokens_per_s", "tokens/s", MT_BENCH_COUNT},
-                                                     {"flops", "a rank", MT_BENCH_FLOPS},
-                                                     {"part", "of peak", MT_BENCH_PART}};
-    struct mt_bench_table table;
     double rate = all_flops / b->nranks / step_s;
     int tokens = mt_graph_find_value(run->planned.graph, "tokens");
     double count =
         (double)(mt_value_extent(run->planned.graph, tokens, 0) * mt_value_extent(run->planned.graph, tokens, 1));
-    mt_bench_table_begin(&table, b->json, "step", columns, sizeof columns / sizeof *columns);
-    mt_bench_text(&table, b->model);
-    mt_bench_number(&table, (double)b->job.batch);
-    mt_bench_number(&table, b->nranks);
-    mt_bench_number(&table, step_s);
-    mt_bench_number(&table, count / step_s);
-    mt_bench_number(&table, rate);
-    mt_bench_number(&table, b->peak.flops > 0 ? rate / b->peak.flops : 0);
-    mt_bench_table_end(&table, !b->rank, "training step (rate: of GEMMs and attention)");
+    struct mt_table *t = mt_tables_add(&b->doc, "step", "training step", "rate: of GEMMs and attention");
+    mt_table_column(t, "model", "model", MT_UNIT_TEXT);
+    mt_table_column(t, "batch", "batch", MT_UNIT_COUNT);
+    mt_table_column(t, "ranks", "ranks", MT_UNIT_COUNT);
+    mt_table_column(t, "step_s", "step", MT_UNIT_SECONDS);
+    mt_table_column(t, "tokens_per_s", "tokens/s", MT_UNIT_QUANTITY);
+    mt_table_column(t, "flops", "a rank", MT_UNIT_FLOPS);
+    mt_table_column(t, "part", "of peak", MT_UNIT_FRACTION);
+    mt_table_row(t);
+    mt_cell_text(t, "%s", b->model);
+    mt_cell_positive(t, (double)b->job.batch);
+    mt_cell_positive(t, b->nranks);
+    mt_cell_positive(t, step_s);
+    mt_cell_positive(t, count / step_s);
+    mt_cell_positive(t, rate);
+    mt_cell_positive(t, b->peak.flops > 0 ? rate / b->peak.flops : 0);
 }
 
 enum mt_status mt_bench_step(struct mt_bench *b, struct mt_err *err) {

@@ -60,18 +60,23 @@ static enum mt_status measure_copy(struct mt_bench *b, struct mt_err *err) {
     return st ? mt_err_context(err, "copy") : MT_OK;
 }
 
-static void print_peak(struct mt_bench *b) {
-    static const struct mt_bench_column columns[] = {
-        {"what", "peak", MT_BENCH_TEXT}, {"flops", "GEMM", MT_BENCH_FLOPS}, {"copy_Bps", "copy", MT_BENCH_BPS}};
-    struct mt_bench_table table;
-    mt_bench_table_begin(&table, b->json, "ceilings", columns, 3);
-    mt_bench_text(&table, mt_type_name(b->job.precision));
-    mt_bench_number(&table, b->peak.flops);
-    mt_bench_number(&table, b->peak.copy_Bps);
-    mt_bench_table_end(&table, !b->rank, "measured peak (a large GEMM; a large copy, bytes read and written)");
+static void add_peak(struct mt_bench *b) {
+    struct mt_table *t =
+        mt_tables_add(&b->doc, "ceilings", "measured peak", "a large GEMM; a large copy, bytes read and written");
+    mt_table_column(t, "what", "peak", MT_UNIT_TEXT);
+    mt_table_column(t, "flops", "GEMM", MT_UNIT_FLOPS);
+    mt_table_column(t, "copy_Bps", "copy", MT_UNIT_BPS);
+    mt_table_row(t);
+    mt_cell_text(t, "%s", mt_type_name(b->job.precision));
+    mt_cell_positive(t, b->peak.flops);
+    mt_cell_positive(t, b->peak.copy_Bps);
 }
 
 /* ---- running ---- */
+
+static void tell(struct mt_bench *b) {
+    if (!b->rank) mt_output_tell(&b->options->output, &b->doc);
+}
 
 /* Defaults that fit the kind of device. */
 static void choose_job(struct mt_bench *b) {
@@ -86,7 +91,7 @@ static enum mt_status open_all(struct mt_bench *b, struct mt_err *err) {
     mt_watch_phase(MT_WATCH_SLOW, "opening the device");
     struct mt_model unused;
     enum mt_status st = mt_model_parse(b->model, &unused, err);
-    if (!st && !b->rank && b->options->json) st = mt_file_writable(b->options->json, err);
+    if (!st && !b->rank && b->options->output.path) st = mt_file_writable(b->options->output.path, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     if ((st = mt_rank_device_open(MPI_COMM_WORLD, b->options->device, &b->device, err))) return st;
     st = mt_agree(MPI_COMM_WORLD, mt_stream_new(b->device, "compute", &b->stream, err), err);
@@ -98,46 +103,72 @@ static enum mt_status run_all(struct mt_bench *b, struct mt_err *err) {
     enum mt_status st = measure_gemm(b, err);
     if (!st) st = measure_copy(b, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
-    print_peak(b);
+    add_peak(b);
+    tell(b);
     for (int i = 0; i < NBENCHES && !st; i++) {
         if (!(b->options->which >> i & 1u)) continue;
         mt_watch_phase(MT_WATCH_SLOW, "measuring: %s", benches[i].name);
         st = benches[i].run(b, err);
         if (st && !b->rank) mt_err_context(err, "%s", benches[i].name);
+        if (!st) tell(b);
     }
     return st;
 }
 
-static void begin_document(struct mt_bench *b, struct mt_json_out *out) {
-    mt_json_out_init(out);
-    mt_json_open(out, NULL, '{');
-    mt_json_put_string(out, "format", "motley-bench");
-    mt_json_put_int(out, "version", 1);
-    mt_json_put_string(out, "motley", MOTLEY_VERSION);
-    mt_json_put_string(out, "device", mt_device_describe(b->device));
-    mt_json_put_int(out, "ranks", b->nranks);
-    mt_json_put_string(out, "model", b->model);
-    mt_json_put_string(out, "precision", mt_type_name(b->job.precision));
-    b->json = out;
+/* The rows of a table; what is not known is left out. */
+static void put_table(const struct mt_table *t, struct mt_json_out *out) {
+    mt_json_open(out, t->name, '[');
+    for (int r = 0; r < t->nrows; r++) {
+        mt_json_open_inline(out, NULL, '{');
+        for (int c = 0; c < t->rows[r].ncells; c++) {
+            const struct mt_cell *cell = &t->rows[r].cells[c];
+            if (cell->kind == MT_CELL_TEXT) mt_json_put_string(out, t->columns[c].key, cell->text);
+            if (cell->kind == MT_CELL_NUMBER) mt_json_put_real(out, t->columns[c].key, cell->number);
+        }
+        mt_json_close(out);
+    }
+    mt_json_close(out);
+}
+
+static enum mt_status write_document(const struct mt_bench *b, const char *path, struct mt_err *err) {
+    struct mt_json_out out;
+    mt_json_out_init(&out);
+    mt_json_open(&out, NULL, '{');
+    mt_json_put_string(&out, "format", "motley-bench");
+    mt_json_put_int(&out, "version", 1);
+    mt_json_put_string(&out, "motley", MOTLEY_VERSION);
+    mt_json_put_string(&out, "device", mt_device_describe(b->device));
+    mt_json_put_int(&out, "ranks", b->nranks);
+    mt_json_put_string(&out, "model", b->model);
+    mt_json_put_string(&out, "precision", mt_type_name(b->job.precision));
+    for (int i = 0; i < b->doc.count; i++)
+        if (b->doc.items[i].table) put_table(b->doc.items[i].table, &out);
+    mt_json_close(&out);
+    enum mt_status st = mt_file_replace(path, out.text, out.length, err);
+    mt_json_out_release(&out);
+    return st;
+}
+
+/* The document that --json FILE names has its own form, which scripts know. */
+static enum mt_status end_output(struct mt_bench *b, struct mt_err *err) {
+    const struct mt_output printed = {.json = b->options->output.json};
+    enum mt_status st = mt_output_end(&printed, &b->doc, err);
+    return st || !b->options->output.path ? st : write_document(b, b->options->output.path, err);
 }
 
 enum mt_status mt_bench_suite(const struct mt_bench_options *options, struct mt_err *err) {
-    struct mt_bench b = {.options = options};
-    struct mt_json_out out;
+    struct mt_bench b = {.options = options, .doc = MT_TABLES_INIT};
     MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &b.nranks);
     enum mt_status st = open_all(&b, err);
-    if (!st && !b.rank) {
-        printf("%s, %d rank%s; %s, %s\n", mt_device_describe(b.device), b.nranks, b.nranks == 1 ? "" : "s", b.model,
-               mt_type_name(b.job.precision));
-        begin_document(&b, &out);
+    if (!st) {
+        mt_tables_say(&b.doc, "%s, %d rank%s; %s, %s", mt_device_describe(b.device), b.nranks, b.nranks == 1 ? "" : "s",
+                      b.model, mt_type_name(b.job.precision));
+        tell(&b);
+        st = run_all(&b, err);
     }
-    if (!st) st = run_all(&b, err);
-    if (b.json) {
-        mt_json_close(&out);
-        if (!st && options->json) st = mt_file_replace(options->json, out.text, out.length, err);
-        mt_json_out_release(&out);
-    }
+    if (!st && !b.rank) st = end_output(&b, err);
+    mt_tables_release(&b.doc);
     mt_comm_free(b.wire);
     if (b.stream) mt_stream_free(b.stream);
     mt_device_close(b.device);

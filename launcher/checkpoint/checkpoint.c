@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 #include "kernels/base/log.h"
+#include "launcher/checkpoint/internal.h"
 
-#define STEM "step-"
+#define STEM MT_CHECKPOINT_STEM
 #define SUFFIX ".safetensors"
 /* Counters far below 2^63, so that a run can go on from them: no job has more steps, and no run sees more samples. */
 #define MOST_STEPS ((int64_t)1 << 40)
@@ -21,11 +22,11 @@ char *mt_checkpoint_path(const char *folder, int64_t step, struct mt_arena *aren
     return mt_arena_printf(arena, "%s/" STEM "%08lld" SUFFIX, folder, (long long)step);
 }
 
-/* The step in a generation's name; -1 for other files. */
-static int64_t step_of(const char *name) {
-    if (strncmp(name, STEM, strlen(STEM))) return -1;
+/* The step in the name of a file of a generation; -1 for other files. */
+static int64_t step_of(const char *stem, const char *name) {
+    if (strncmp(name, stem, strlen(stem))) return -1;
     char *end;
-    const char *digits = name + strlen(STEM);
+    const char *digits = name + strlen(stem);
     errno = 0;
     long long step = strtoll(digits, &end, 10);
     if (errno || end == digits || *digits < '0' || *digits > '9' || strcmp(end, SUFFIX)) return -1;
@@ -37,8 +38,8 @@ struct generations {
     struct generation {
         int64_t step;
         char *name;
-    } * items;
-    int count, capacity;
+    } * items, *optimizers; /* weights; files of optimizer state, in any order */
+    int count, capacity, noptimizers, optimizers_capacity;
     char **leftovers; /* files of interrupted writes */
     int nleftovers, leftovers_capacity;
 };
@@ -50,7 +51,8 @@ static int newest_first(const void *left, const void *right) {
 
 static bool is_leftover(const char *name) {
     size_t n = strlen(name), tail = strlen(SUFFIX MT_SAFETENSORS_TEMP);
-    return n > tail && !strncmp(name, STEM, strlen(STEM)) && !strcmp(name + n - tail, SUFFIX MT_SAFETENSORS_TEMP);
+    bool ours = !strncmp(name, STEM, strlen(STEM)) || !strncmp(name, MT_OPTIMIZER_STEM, strlen(MT_OPTIMIZER_STEM));
+    return ours && n > tail && !strcmp(name + n - tail, SUFFIX MT_SAFETENSORS_TEMP);
 }
 
 static enum mt_status list(const char *folder, struct generations *g, struct mt_err *err) {
@@ -61,10 +63,13 @@ static enum mt_status list(const char *folder, struct generations *g, struct mt_
         return err->status = errno == ENOENT || errno == EACCES ? MT_EINPUT : MT_ESYSTEM;
     }
     for (struct dirent *entry; (entry = readdir(dir));) {
-        int64_t step = step_of(entry->d_name);
+        int64_t step = step_of(STEM, entry->d_name), optimizer = step_of(MT_OPTIMIZER_STEM, entry->d_name);
         if (step >= 0) {
             mt_arena_grow(&g->arena, &g->items, g->count, &g->capacity, sizeof *g->items);
             g->items[g->count++] = (struct generation){step, mt_arena_strdup(&g->arena, entry->d_name)};
+        } else if (optimizer >= 0) {
+            mt_arena_grow(&g->arena, &g->optimizers, g->noptimizers, &g->optimizers_capacity, sizeof *g->optimizers);
+            g->optimizers[g->noptimizers++] = (struct generation){optimizer, mt_arena_strdup(&g->arena, entry->d_name)};
         } else if (is_leftover(entry->d_name)) {
             mt_arena_grow(&g->arena, &g->leftovers, g->nleftovers, &g->leftovers_capacity, sizeof *g->leftovers);
             g->leftovers[g->nleftovers++] = mt_arena_strdup(&g->arena, entry->d_name);
@@ -78,7 +83,7 @@ static enum mt_status list(const char *folder, struct generations *g, struct mt_
 static enum mt_status open_undamaged(const char *path, struct mt_safetensors **file, struct mt_err *err) {
     struct mt_safetensors *f;
     struct mt_checkpoint_about about;
-    enum mt_status st = mt_safetensors_open(path, &f, err);
+    enum mt_status st = mt_checkpoint_open_pair(path, &f, err);
     if (st) return st;
     if ((st = mt_safetensors_verify(f, err)) || (st = mt_checkpoint_about(f, &about, err))) {
         mt_safetensors_close(f);
@@ -116,6 +121,11 @@ static enum mt_status read_text(const struct mt_safetensors *file, const char *k
                                 struct mt_err *err) {
     *value = mt_safetensors_note(file, key);
     if (*value) return MT_OK;
+    const char *weights = mt_safetensors_note(file, MT_WEIGHTS_NOTE);
+    if (weights) {
+        mt_fail(err, MT_EINPUT, "%s: is the optimizer state of a checkpoint", file->path);
+        return mt_err_hint(err, "name its weights, %.200s, or the folder", weights);
+    }
     return mt_fail(err, MT_EINPUT, "%s: is not a checkpoint of Motley: __metadata__ lacks %s", file->path, key);
 }
 
@@ -163,22 +173,31 @@ enum mt_status mt_checkpoint_prune(const char *folder, int keep, struct mt_err *
     if (st) return st;
     for (int i = 0; i < g.nleftovers && !st; i++) st = remove_file(folder, g.leftovers[i], &g.arena, err);
     for (int i = keep; i < g.count && !st; i++) st = remove_file(folder, g.items[i].name, &g.arena, err);
+    for (int i = 0; i < g.noptimizers && !st; i++) {
+        int kept = 0;
+        while (kept < g.count && kept < keep && g.items[kept].step != g.optimizers[i].step) kept++;
+        if (kept == g.count || kept == keep) st = remove_file(folder, g.optimizers[i].name, &g.arena, err);
+    }
     mt_arena_release(&g.arena);
     return st;
+}
+
+static enum mt_status set_file_aside(const char *folder, const char *name, struct mt_arena *arena, struct mt_err *err) {
+    const char *path = mt_arena_printf(arena, "%s/%s", folder, name);
+    const char *aside = mt_arena_printf(arena, "%s.damaged", path);
+    if (rename(path, aside)) return mt_fail_errno(err, "%s: renaming", path);
+    mt_log(MT_LOG_WARN, "%s is now %s", path, aside);
+    return MT_OK;
 }
 
 enum mt_status mt_checkpoint_set_aside(const char *folder, int64_t step, struct mt_err *err) {
     struct generations g;
     enum mt_status st = list(folder, &g, err);
     if (st) return st;
-    for (int i = 0; i < g.count && g.items[i].step > step && !st; i++) {
-        const char *path = mt_arena_printf(&g.arena, "%s/%s", folder, g.items[i].name);
-        const char *aside = mt_arena_printf(&g.arena, "%s.damaged", path);
-        if (rename(path, aside))
-            st = mt_fail_errno(err, "%s: renaming", path);
-        else
-            mt_log(MT_LOG_WARN, "%s is now %s", path, aside);
-    }
+    for (int i = 0; i < g.count && g.items[i].step > step && !st; i++)
+        st = set_file_aside(folder, g.items[i].name, &g.arena, err);
+    for (int i = 0; i < g.noptimizers && !st; i++)
+        if (g.optimizers[i].step > step) st = set_file_aside(folder, g.optimizers[i].name, &g.arena, err);
     mt_arena_release(&g.arena);
     return st;
 }

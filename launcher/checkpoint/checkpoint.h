@@ -1,18 +1,19 @@
-/* Checkpoints: a folder of generations, each one safetensors file with all the state of training.
+/* Checkpoints: a folder of generations, each of two safetensors files: weights, and what else training goes on from.
  *
- *     FOLDER/step-00000200.safetensors
+ *     FOLDER/step-00000200.safetensors         parameters (fp32 or fp64 masters)
+ *     FOLDER/optimizer-00000200.safetensors    optimizer state; not there where there is none
  *
- * Tensors have the model's own names and unsharded shapes: parameters (fp32 or fp64 masters), then optimizer state.
- * Metadata ("motley.*" in __metadata__): model and job as text, hashes of plan and data, the step, the run's sample
- * counter (the position in the data) and the seed.
+ * Tensors have the model's own names and unsharded shapes. Older checkpoints are one file with all of them. Metadata
+ * ("motley.*" in __metadata__): model and job as text, hashes of plan and data, the step, the run's sample counter (the
+ * position in the data) and the seed.
  *
  * Only rank 0 reads and writes files, tensor by tensor, so the folder need not be shared and memory is bounded by the
  * largest tensor; boxes are sent by MPI. A checkpoint does not depend on ranks and layouts: it loads under any plan of
  * its model, and into another precision.
  *
  * A folder is also one of Hugging Face, whose weights are the newest checkpoint's (publish.h); weights.h reads such
- * folders. checkpoint.c keeps generations, ranks.c saves and loads, states.h moves states between ranks, safetensors.h
- * is the file format. */
+ * folders. checkpoint.c keeps generations, pair.c joins a generation's files, ranks.c saves and loads, states.h moves
+ * states between ranks, safetensors.h is the file format. */
 #ifndef MT_LAUNCHER_CHECKPOINT_CHECKPOINT_H
 #define MT_LAUNCHER_CHECKPOINT_CHECKPOINT_H
 
@@ -32,6 +33,14 @@ struct mt_checkpoint_about {
 /* The path of a generation, in the arena. */
 char *mt_checkpoint_path(const char *folder, int64_t step, struct mt_arena *arena);
 
+/* The path of its optimizer state; and the bytes of both files that are there. */
+char *mt_checkpoint_optimizer_path(const char *path, struct mt_arena *arena);
+int64_t mt_checkpoint_bytes(const char *path);
+
+/* Open a generation, both files as one. MT_EINPUT when one is missing, or they are of two checkpoints; of their content
+ * only headers are checked. The caller closes it. */
+enum mt_status mt_checkpoint_open_pair(const char *path, struct mt_safetensors **file, struct mt_err *err);
+
 /* Open the newest undamaged generation (every checksum right) of the folder `source`, or the file `source`. Damaged
  * generations are named in warnings; MT_EINPUT if there is none left. The caller closes the file. */
 enum mt_status mt_checkpoint_open(const char *source, struct mt_safetensors **file, struct mt_err *err);
@@ -47,10 +56,11 @@ enum mt_status mt_checkpoint_count(const char *folder, int *count, struct mt_err
 /* Remove all but the newest `keep` generations, and files of interrupted writes. */
 enum mt_status mt_checkpoint_prune(const char *folder, int keep, struct mt_err *err);
 
-/* Write all states, and read them. Collective; errors are agreed. `file` is open at rank 0, null elsewhere.
+/* Write all states, the parameters to `path`, and read them. Collective; errors are agreed. `file` is open at rank 0,
+ * null elsewhere.
  * MT_LOAD_ALL: every state; the file must have no other tensors. MT_LOAD_PARAMS: parameters only, with or without the
  * prefix "transformer."; other tensors are ignored and counted.
- * Elements that are not finite are refused: MT_EDIVERGED by the first (the file at `path` is as before), MT_EINPUT by
+ * Elements that are not finite are refused: MT_EDIVERGED by the first (the files are as before), MT_EINPUT by
  * the second. */
 enum mt_load { MT_LOAD_ALL, MT_LOAD_PARAMS };
 enum mt_status mt_checkpoint_save(struct mt_states *states, const char *path, const struct mt_checkpoint_about *about,

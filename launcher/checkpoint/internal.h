@@ -14,6 +14,14 @@
 /* Optimizer state has the dimensions of its parameter. */
 struct mt_saved mt_saved_of(const struct mt_graph *graph, int gvalue);
 
+/* A checkpoint's files: step-00000200.safetensors, optimizer-00000200.safetensors; and the weights' notes of the other
+ * file's name and of its header's checksum (pair.c). */
+#define MT_CHECKPOINT_STEM "step-"
+#define MT_OPTIMIZER_STEM "optimizer-"
+#define MT_OPTIMIZER_NOTE "motley.optimizer"
+#define MT_WEIGHTS_NOTE "motley.weights" /* of the optimizer state: the name of the weights */
+#define MT_OPTIMIZER_HASH_NOTE "motley.optimizer_hash"
+
 #define MT_CHECKSUM_PREFIX "xxh3." /* of the keys in __metadata__ */
 #define MT_CHECKSUM_HEADER MT_CHECKSUM_PREFIX "header"
 #define MT_CHECKSUM_DIGITS 16

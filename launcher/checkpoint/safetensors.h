@@ -91,8 +91,11 @@ enum mt_status mt_safetensors_create(const char *path, const struct mt_saved *te
                                      struct mt_safetensors_writer **writer, struct mt_err *err);
 enum mt_status mt_safetensors_append(struct mt_safetensors_writer *writer, const void *data, size_t size_bytes,
                                      struct mt_err *err);
-/* Both free the writer. A failed commit leaves no file behind. */
-enum mt_status mt_safetensors_commit(struct mt_safetensors_writer *writer, struct mt_err *err);
+/* Change the value of a note, which has the same length. */
+void mt_safetensors_renote(struct mt_safetensors_writer *writer, const char *key, const char *value);
+/* Both free the writer. A failed commit leaves no file behind. `digits` may be null: the header's checksum, 16 hex
+ * digits, which covers all checksums. */
+enum mt_status mt_safetensors_commit(struct mt_safetensors_writer *writer, char digits[17], struct mt_err *err);
 void mt_safetensors_abort(struct mt_safetensors_writer *writer);
 
 #define MT_SAFETENSORS_TEMP ".part" /* suffix of the temporary name */

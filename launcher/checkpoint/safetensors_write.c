@@ -1,5 +1,6 @@
 /* Writing safetensors. The header is written twice: at the start, with zeros for the checksums, and at the end, when
  * they are known. Its size is the same, since checksums have a fixed width. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -87,8 +88,11 @@ static enum mt_status write_exactly(const struct mt_safetensors_writer *w, const
     return MT_OK;
 }
 
-static enum mt_status write_header(struct mt_safetensors_writer *w, struct mt_err *err) {
+/* digits: out, its checksum; may be null. */
+static enum mt_status write_header(struct mt_safetensors_writer *w, char digits[MT_CHECKSUM_DIGITS + 1],
+                                   struct mt_err *err) {
     char *head = make_header(w, &w->header_bytes);
+    if (digits) mt_header_checksum_of(head, w->header_bytes, digits);
     enum mt_status st = MT_OK;
     if (lseek(w->fd, 0, SEEK_SET) < 0) st = mt_fail_errno(err, "%s", w->path);
     if (!st) st = write_exactly(w, head, w->header_bytes, err);
@@ -135,7 +139,7 @@ enum mt_status mt_safetensors_create(const char *path, const struct mt_saved *te
     w->fd = mt_file_unnamed(path);
     w->unnamed = w->fd >= 0;
     if (!w->unnamed) w->fd = open(w->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    enum mt_status st = w->fd < 0 ? mt_fail_errno(err, "%s", w->temp) : write_header(w, err);
+    enum mt_status st = w->fd < 0 ? mt_fail_errno(err, "%s", w->temp) : write_header(w, NULL, err);
     if (st) {
         mt_safetensors_abort(w);
         return st;
@@ -162,6 +166,14 @@ enum mt_status mt_safetensors_append(struct mt_safetensors_writer *w, const void
     return MT_OK;
 }
 
+void mt_safetensors_renote(struct mt_safetensors_writer *w, const char *key, const char *value) {
+    for (int i = 0; i < w->nnotes; i++) {
+        if (strcmp(w->notes[i].key, key) != 0) continue;
+        assert(strlen(value) == strlen(w->notes[i].value));
+        w->notes[i].value = mt_arena_strdup(&w->arena, value);
+    }
+}
+
 static enum mt_status sync_folder(const char *path, struct mt_err *err) {
     char *copy = mt_malloc(strlen(path) + 1);
     const char *folder = dirname(strcpy(copy, path));
@@ -180,10 +192,11 @@ static void release(struct mt_safetensors_writer *w) {
     free(w);
 }
 
-enum mt_status mt_safetensors_commit(struct mt_safetensors_writer *w, struct mt_err *err) {
+enum mt_status mt_safetensors_commit(struct mt_safetensors_writer *w, char digits[MT_CHECKSUM_DIGITS + 1],
+                                     struct mt_err *err) {
     enum mt_status st = MT_OK;
     if (w->current != w->ntensors) st = mt_fail(err, MT_EBUG, "%s: fewer bytes than tensors", w->path);
-    if (!st) st = write_header(w, err);
+    if (!st) st = write_header(w, digits, err);
     if (!st && fsync(w->fd)) st = mt_fail_errno(err, "%s: fsync", w->path);
     if (!st && w->unnamed && mt_file_give_name(w->fd, w->temp, w->path)) st = mt_fail_errno(err, "%s", w->path);
     if (!st) {

@@ -20,7 +20,7 @@ struct bench_flags {
 static const struct argp_option flag_table[] = {
     MT_OPTION_DEVICE(KEY_DEVICE, "cpu", 1),
     {"model", KEY_MODEL, "TEXT", 0, MT_MODEL_HELP " [gpt2:124m,vocab=50304 on GPUs, gpt2:char on CPUs]", 1},
-    {"json", KEY_JSON, "FILE", 0, "write the results as JSON too", 1},
+    MT_OPTION_JSON(KEY_JSON, 1),
     {"seconds", KEY_SECONDS, "S", 0, "time to spend on each result, about [0.1]", 1},
     {0}};
 
@@ -32,6 +32,13 @@ static enum mt_status select_bench(struct bench_flags *f, const char *text) {
     return st;
 }
 
+/* `--json FILE`: a word that names no benchmark. */
+static bool is_no_bench(const char *word) {
+    for (int i = 0; mt_bench_names[i]; i++)
+        if (!strcmp(word, mt_bench_names[i])) return false;
+    return true;
+}
+
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct bench_flags *f = state->input;
     enum mt_status st = MT_OK;
@@ -39,7 +46,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; break;
     case KEY_DEVICE: st = mt_flag_device(text, &f->options.device, f->err); break;
     case KEY_MODEL: st = mt_job_flags_model(&f->job, text, &f->options.model); break;
-    case KEY_JSON: st = mt_flag_path("--json", text, &f->options.json, f->err); break;
+    case KEY_JSON: st = mt_output_flag(text, state, is_no_bench, &f->options.output, f->err); break;
     case KEY_SECONDS: st = mt_flag_seconds("--seconds", text, &f->options.seconds, f->err); break;
     case ARGP_KEY_ARG: st = select_bench(f, text); break;
     default: return ARGP_ERR_UNKNOWN;

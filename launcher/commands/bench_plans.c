@@ -1,6 +1,7 @@
 /* motley bench plans: plans of one job against each other. */
 #include <argp.h>
 #include <errno.h>
+#include <string.h>
 
 #include "kernels/base/arena.h"
 #include "launcher/bench/plans.h"
@@ -8,6 +9,8 @@
 #include "launcher/flags/data_flags.h"
 #include "launcher/flags/flags.h"
 #include "launcher/session/session.h"
+#include "launcher/show/show.h"
+#include "planner/plan/plan.h"
 
 enum {
     KEY_DEVICE = 0x2000,
@@ -33,11 +36,18 @@ static const struct argp_option flag_table[] = {
     {"steps", KEY_STEPS, "N", 0, "steps of a turn that count [20]", 1},
     {"warmup", KEY_WARMUP, "N", 0, "steps before them [3]", 1},
     {"alone", KEY_ALONE, 0, 0, "give a plan's memory back after each turn [where they do not all fit]", 1},
-    {"json", KEY_JSON, "FILE", 0, "write the results as JSON too", 1},
+    MT_OPTION_JSON(KEY_JSON, 1),
     MT_OPTION_DEVICE(KEY_DEVICE, "the plans'", 2),
     MT_OPTION_EMULATE(KEY_EMULATE, 2),
     MT_OPTION_DEADLINE(KEY_DEADLINE, "120", 2),
     {0}};
+
+/* `--json FILE`: a word that names no plan. */
+static bool is_no_plan(const char *word) {
+    struct mt_err ignored = MT_ERR_INIT;
+    char format[64];
+    return mt_document_format(word, format, &ignored) || strcmp(format, MT_PLAN_FORMAT);
+}
 
 static void add_path(struct plans_flags *f, const char *text) {
     struct mt_bench_plans_options *o = &f->options;
@@ -57,7 +67,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         break;
     case KEY_STEPS: st = mt_flag_int("--steps", text, 1, 1000000, &o->steps, f->err); break;
     case KEY_WARMUP: st = mt_flag_int("--warmup", text, 0, 1000000, &o->warmup, f->err); break;
-    case KEY_JSON: st = mt_flag_path("--json", text, &o->json, f->err); break;
+    case KEY_JSON: st = mt_output_flag(text, state, is_no_plan, &o->output, f->err); break;
     case KEY_DEVICE: st = mt_flag_device(text, &o->device, f->err); break;
     case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &o->emulation, f->err); break;
     case KEY_DEADLINE: st = mt_flag_seconds("--deadline", text, &o->deadline_s, f->err); break;

@@ -21,7 +21,7 @@ static const struct argp_option flag_table[] = {
     {"out", KEY_OUT, "DIR", 0, "the folder for checkpoints, which must be writable and have room", 1},
     MT_OPTION_DEVICE(KEY_DEVICE, "cpu", 1),
     MT_OPTION_START_DEADLINE(KEY_START_DEADLINE, 1),
-    {"json", KEY_JSON, 0, 0, "print the findings as JSON", 1},
+    MT_OPTION_JSON(KEY_JSON, 1),
     {0}};
 
 static error_t parse(int key, char *text, struct argp_state *state) {
@@ -31,7 +31,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &f->data; break;
     case KEY_OUT: st = mt_flag_path("--out", text, &f->options.out, f->err); break;
     case KEY_DEVICE: st = mt_flag_device(text, &f->options.device, f->err); break;
-    case KEY_JSON: f->options.json = true; break;
+    case KEY_JSON: st = mt_output_flag(text, state, NULL, &f->options.output, f->err); break;
     case KEY_START_DEADLINE: st = mt_flag_seconds("--start-deadline", text, &f->start_s, f->err); break;
     case ARGP_KEY_ARG: st = mt_flag_operand("plan", text, &f->options.plan, f->err); break;
     default: return ARGP_ERR_UNKNOWN;

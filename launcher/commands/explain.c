@@ -4,6 +4,7 @@
 
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
+#include "launcher/flags/output.h"
 #include "launcher/run/trace.h"
 #include "launcher/show/show.h"
 #include "planner/make/planning.h"
@@ -11,15 +12,17 @@
 #include "planner/review/explain.h"
 #include "profiler/describe/describe.h"
 
-enum { KEY_CLUSTER = 'c', KEY_TRACE = 0x2000 };
+enum { KEY_CLUSTER = 'c', KEY_TRACE = 0x2000, KEY_JSON };
 
 struct explain_flags {
     struct mt_err *err;
     const char *path, *cluster, *trace;
+    struct mt_output output;
 };
 
 static const struct argp_option flag_table[] = {
     {"cluster", KEY_CLUSTER, "FILE", 0, "the profile or description of the cluster that the plan was made for", 1},
+    MT_OPTION_JSON(KEY_JSON, 1),
     {"trace", KEY_TRACE, "FILE", 0,
      "write the predicted step as a timeline, too, for Perfetto or chrome://tracing; that of `motley train --trace` "
      "opens "
@@ -30,6 +33,7 @@ static const struct argp_option flag_table[] = {
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct explain_flags *f = state->input;
     if (key == KEY_CLUSTER) return mt_flag_path("--cluster", text, &f->cluster, f->err) ? EINVAL : 0;
+    if (key == KEY_JSON) return mt_output_flag(text, state, NULL, &f->output, f->err) ? EINVAL : 0;
     if (key == KEY_TRACE) return mt_flag_path("--trace", text, &f->trace, f->err) ? EINVAL : 0;
     if (key != ARGP_KEY_ARG) return ARGP_ERR_UNKNOWN;
     return mt_flag_operand("plan", text, &f->path, f->err) ? EINVAL : 0;
@@ -40,6 +44,18 @@ static enum mt_status validate(const struct explain_flags *f) {
     if (f->cluster) return MT_OK;
     mt_fail(f->err, MT_EINPUT, "--cluster is missing: a plan is explained on its cluster");
     return mt_err_hint(f->err, "as --cluster cluster.json, the cluster that the plan was made for");
+}
+
+static enum mt_status tell(const struct explain_flags *f, const struct mt_plan *plan,
+                           const struct mt_explained *explained, const struct mt_planned *planned) {
+    struct mt_tables doc = MT_TABLES_INIT;
+    if (plan->hypothetical[0])
+        mt_tables_say_styled(&doc, MT_STYLE_WARNING, "The plan is hypothetical: it cannot run here: %s.",
+                             plan->hypothetical);
+    mt_explained_tables(explained, planned, &doc);
+    enum mt_status st = mt_output_end(&f->output, &doc, f->err);
+    mt_tables_release(&doc);
+    return st;
 }
 
 static enum mt_status write_trace(const struct explain_flags *f, const struct mt_plan *plan,
@@ -64,9 +80,7 @@ static enum mt_status explain(const struct explain_flags *f) {
             !(st = mt_planned_open(plan, &planned, f->err))) {
             if (f->trace) st = write_trace(f, plan, &planned, cluster);
             if (!st && !(st = mt_explain(plan, cluster, &explained, f->err))) {
-                if (plan->hypothetical[0])
-                    printf("The plan is hypothetical: it cannot run here: %s.\n", plan->hypothetical);
-                mt_explained_print(&explained, &planned, stdout);
+                st = tell(f, plan, &explained, &planned);
                 mt_explained_release(&explained);
             }
             mt_planned_release(&planned);

@@ -24,7 +24,8 @@ enum {
     KEY_START_DEADLINE,
     KEY_DESCRIBE,
     KEY_MEASURED,
-    KEY_HARDWARE
+    KEY_HARDWARE,
+    KEY_JSON
 };
 
 struct profile_flags {
@@ -55,6 +56,7 @@ static const struct argp_option flag_table[] = {
     {"measured", KEY_MEASURED, "FILE", 0,
      "a measured cluster, whose classes can be named, and by which public figures are calibrated", 5},
     {"hardware", KEY_HARDWARE, 0, 0, "list the known hardware", 5},
+    MT_OPTION_JSON(KEY_JSON, 6),
     {0}};
 
 /* Seconds, at most a day. */
@@ -87,6 +89,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_DESCRIBE: f->describe = text; break;
     case KEY_MEASURED: st = mt_flag_path("--measured", text, &f->measured, f->err); break;
     case KEY_HARDWARE: f->hardware = true; break;
+    case KEY_JSON: st = mt_output_flag(text, state, NULL, &p->output, f->err); break;
     case ARGP_KEY_ARG:
         mt_flag_no_operand(text, f->err);
         st = mt_err_hint(f->err, "-o names the file to write; --describe describes a cluster");
@@ -113,11 +116,14 @@ static enum mt_status resolve(struct profile_flags *f) {
 
 /* --describe and --hardware, which need no MPI. */
 static int describe_only(struct profile_flags *f) {
+    struct mt_tables doc = MT_TABLES_INIT;
     enum mt_status st = MT_OK;
     if (f->hardware)
-        mt_hardware_help(stdout);
+        mt_hardware_tables(&doc);
     else
-        st = mt_describe_cluster(f->describe, f->measured, f->profile.out, stdout, f->err);
+        st = mt_describe_cluster(f->describe, f->measured, f->profile.out, &doc, f->err);
+    if (!st) st = mt_output_end(&f->profile.output, &doc, f->err);
+    mt_tables_release(&doc);
     return st ? mt_command_fail(f->err) : 0;
 }
 

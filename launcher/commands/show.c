@@ -9,10 +9,11 @@
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
 #include "launcher/flags/job_flags.h"
+#include "launcher/flags/output.h"
 #include "planner/plan/planned.h"
 #include "launcher/show/show.h"
 
-enum { KEY_RANK = 'r', KEY_MODEL = 'm', KEY_LOWERED = 0x2000 };
+enum { KEY_RANK = 'r', KEY_MODEL = 'm', KEY_LOWERED = 0x2000, KEY_JSON };
 
 enum subject { PROGRAM, LAYOUTS, GRAPH, DOCUMENT };
 static const char *const subjects[] = {"program", "layouts", "graph"};
@@ -20,6 +21,7 @@ static const char *const subjects[] = {"program", "layouts", "graph"};
 struct show_flags {
     struct mt_err *err;
     struct mt_job_flags job;
+    struct mt_output output;
     enum subject subject;
     const char *path, *model;
     int64_t rank; /* -1: all */
@@ -30,6 +32,7 @@ static const struct argp_option flag_table[] = {
     {"rank", KEY_RANK, "R", 0, "show program: only that of rank R", 1},
     {"lowered", KEY_LOWERED, 0, 0, "show program: lowered for the device, with addresses, streams and events", 1},
     {"model", KEY_MODEL, "TEXT", 0, "show graph: that of a model instead of a plan's: " MT_MODEL_HELP, 1},
+    MT_OPTION_JSON(KEY_JSON, 1),
     {0}};
 
 static error_t take_operand(struct show_flags *f, const char *word, int at) {
@@ -49,6 +52,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         f->rank_given = true;
         return mt_flag_int("--rank", text, 0, MT_PLAN_MOST_RANKS - 1, &f->rank, f->err) ? EINVAL : 0;
     case KEY_LOWERED: f->lowered = true; return 0;
+    case KEY_JSON: return mt_output_flag(text, state, NULL, &f->output, f->err) ? EINVAL : 0;
     case KEY_MODEL: return mt_job_flags_model(&f->job, text, &f->model) ? EINVAL : 0;
     case ARGP_KEY_ARG: return take_operand(f, text, (int)state->arg_num);
     }
@@ -58,6 +62,9 @@ static error_t parse(int key, char *text, struct argp_state *state) {
 static enum mt_status resolve(struct show_flags *f) {
     if (f->subject != PROGRAM && (f->rank_given || f->lowered))
         return mt_fail(f->err, MT_EINPUT, "--rank and --lowered are for `motley show program FILE`");
+    if ((f->output.json || f->output.path) && (f->subject == PROGRAM || f->subject == GRAPH))
+        return mt_fail(f->err, MT_EINPUT,
+                       "--json is for documents and `show layouts`: programs and graphs are no tables");
     if (f->subject != GRAPH && (f->model || f->job.given))
         return mt_fail(f->err, MT_EINPUT, "--model and the job's flags are for `motley show graph`");
     if (f->path && f->model) return mt_fail(f->err, MT_EINPUT, "show graph: of %s, or of --model?", f->path);
@@ -108,18 +115,37 @@ static enum mt_status print_lowered(const struct mt_plan *plan, const struct mt_
 }
 
 /* Ranks of a program are places of the plan's order. Neighbours that are neighbours in both are one entry. */
-static void print_places(const struct mt_plan *plan, int first, int last) {
+static void print_places(const struct mt_plan *plan, int first, int last, FILE *file) {
     if (mt_plan_in_order(plan)) return;
     for (int i = first, end; i <= last; i = end) {
         for (end = i + 1; end <= last && plan->order[end] == plan->order[end - 1] + 1;) end++;
-        if (i > first) fputs("; ", stdout);
+        if (i > first) fputs("; ", file);
         if (end - i > 1)
-            printf("ranks %d-%d of the program are ranks %d-%d of the plan", i, end - 1, plan->order[i],
-                   plan->order[end - 1]);
+            fprintf(file, "ranks %d-%d of the program are ranks %d-%d of the plan", i, end - 1, plan->order[i],
+                    plan->order[end - 1]);
         else
-            printf("rank %d of the program is rank %d of the plan", i, plan->order[i]);
+            fprintf(file, "rank %d of the program is rank %d of the plan", i, plan->order[i]);
     }
-    putchar('\n');
+    fputc('\n', file);
+}
+
+static enum mt_status show_layouts(const struct show_flags *f, const struct mt_plan *plan,
+                                   const struct mt_program *program, struct mt_err *err) {
+    struct mt_tables doc = MT_TABLES_INIT;
+    print_places(plan, 0, plan->nplaces - 1, mt_tables_say_begin(&doc));
+    mt_tables_say_end(&doc);
+    mt_layouts_tables(program, &doc);
+    enum mt_status st = mt_output_end(&f->output, &doc, err);
+    mt_tables_release(&doc);
+    return st;
+}
+
+static enum mt_status show_document(const struct show_flags *f, bool *outliers, struct mt_err *err) {
+    struct mt_tables doc = MT_TABLES_INIT;
+    enum mt_status st = mt_show(f->path, &doc, outliers, err);
+    if (!st) st = mt_output_end(&f->output, &doc, err);
+    mt_tables_release(&doc);
+    return st;
 }
 
 static enum mt_status show_program(const struct show_flags *f, struct mt_err *err) {
@@ -142,9 +168,9 @@ static enum mt_status show_program(const struct show_flags *f, struct mt_err *er
         st = mt_fail(err, MT_EINPUT, "--rank: rank %lld is idle in %s: it has no program", (long long)f->rank, f->path);
         mt_err_hint(err, "ranks in its \"order\" have one");
     } else {
-        print_places(plan, first, last);
+        if (f->subject != LAYOUTS) print_places(plan, first, last, stdout);
         if (f->subject == LAYOUTS)
-            mt_layouts_print(&planned.program, stdout);
+            st = show_layouts(f, plan, &planned.program, err);
         else if (f->lowered)
             st = print_lowered(plan, &planned.program, first, last, err);
         else
@@ -192,7 +218,7 @@ int mt_command_show(int argc, char **argv) {
     if (!st) {
         mt_job_flags_say(&f.job);
         switch (f.subject) {
-        case DOCUMENT: st = mt_show(f.path, stdout, &outliers, &err); break;
+        case DOCUMENT: st = show_document(&f, &outliers, &err); break;
         case PROGRAM:
         case LAYOUTS: st = show_program(&f, &err); break;
         case GRAPH: st = show_graph(&f, &err); break;

@@ -212,8 +212,9 @@ int mt_command_train(int argc, char **argv) {
             "SIGUSR1, to any rank or to mpirun, writes a checkpoint and goes on; SIGUSR2 writes one and exits with "
             "0; so "
             "does SIGTERM to a rank, or SIGINT (Ctrl-C), of which a second one ends it at once; no file is left half "
-            "written. After SIGTERM or Ctrl-C to mpirun the ranks are killed soon (a second, unless --mca "
-            "odls_base_sigkill_timeout says more): prefer SIGUSR2. When a rank is lost or makes no progress, all "
+            "written. Ctrl-C or SIGTERM to mpirun does the same if a step and a checkpoint take less than two seconds "
+            "(twice what --mca odls_base_sigkill_timeout says): then mpirun kills the ranks, and it ends with 1 in any "
+            "case. `motley launch` has no such limit. When a rank is lost or makes no progress, all "
             "processes exit with 4; mpirun itself exits with 4, or with 137 if a rank was killed. Ranks that the "
             "plan leaves "
             "out are started too, and wait; the first of the others reads and writes the files."};

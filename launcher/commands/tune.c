@@ -3,20 +3,22 @@
 
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
+#include "launcher/flags/output.h"
 #include "launcher/session/rank_device.h"
 #include "launcher/session/session.h"
 #include "launcher/tune/tune_job.h"
 
-enum { KEY_DEVICE = 0x2000, KEY_EMULATE };
+enum { KEY_DEVICE = 0x2000, KEY_EMULATE, KEY_JSON };
 
 struct tune_flags {
     struct mt_err *err;
     struct mt_arena arena;
     struct mt_tune_options options;
+    struct mt_output output;
 };
 
 static const struct argp_option flag_table[] = {
-    MT_OPTION_DEVICE(KEY_DEVICE, "cuda", 1), MT_OPTION_EMULATE(KEY_EMULATE, 1), {0}};
+    MT_OPTION_DEVICE(KEY_DEVICE, "cuda", 1), MT_OPTION_EMULATE(KEY_EMULATE, 1), MT_OPTION_JSON(KEY_JSON, 1), {0}};
 
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct tune_flags *f = state->input;
@@ -24,6 +26,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     switch (key) {
     case KEY_DEVICE: st = mt_flag_device(text, &f->options.device, f->err); break;
     case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &f->options.emulation, f->err); break;
+    case KEY_JSON: st = mt_output_flag(text, state, NULL, &f->output, f->err); break;
     case ARGP_KEY_ARG: st = mt_flag_operand("plan", text, &f->options.plan, f->err); break;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -49,7 +52,10 @@ int mt_command_tune(int argc, char **argv) {
     }
     const struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 60};
     st = mt_session_begin(&watch, st, &err);
-    if (!st) st = mt_tune_job(&f.options, &err);
+    struct mt_tables doc = MT_TABLES_INIT;
+    if (!st) st = mt_tune_job(&f.options, &doc, &err);
+    if (!st && doc.count) st = mt_output_end(&f.output, &doc, &err);
+    mt_tables_release(&doc);
     int code = mt_session_end(st, 0, &err);
     mt_arena_release(&f.arena);
     return code;

@@ -9,6 +9,7 @@
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
 #include "launcher/flags/job_flags.h"
+#include "launcher/flags/output.h"
 #include "launcher/plan/planning_line.h"
 #include "launcher/show/show.h"
 #include "planner/review/whatif.h"
@@ -34,7 +35,8 @@ enum { MOST_MODELS = 32, MOST_CHANGES = 256 };
 struct whatif_flags {
     struct mt_err *err;
     struct mt_job_flags job;
-    const char *cluster, *plan, *prices, *json;
+    const char *cluster, *plan, *prices;
+    struct mt_output output;
     int nmodels, nchanges;
     const char *models[MOST_MODELS];
     struct {
@@ -63,7 +65,7 @@ static const struct argp_option flag_table[] = {
     {0, 0, 0, 0, "Results:", 3},
     {"tokens", KEY_TOKENS, "N", 0, "also the time to train on N tokens, as 300G", 3},
     {"prices", KEY_PRICES, "FILE", 0, "also the cost: CSV with the columns class,price_per_hour", 3},
-    {"json", KEY_JSON, "FILE", 0, "write the tables as JSON too", 3},
+    MT_OPTION_JSON(KEY_JSON, 3),
     {"limit", KEY_LIMIT, "S", 0, "time limit of each search in seconds, which ends with the best plan so far [600]", 3},
     {0}};
 
@@ -87,6 +89,12 @@ static enum mt_status take_use(struct whatif_flags *f, const char *text) {
     return st;
 }
 
+/* `--json FILE`: there are no operands. */
+static bool is_file(const char *word) {
+    (void)word;
+    return true;
+}
+
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct whatif_flags *f = state->input;
     enum mt_status st = MT_OK;
@@ -105,7 +113,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         break;
     case KEY_PRICES: st = mt_flag_path("--prices", text, &f->prices, f->err); break;
     case KEY_USE: st = take_use(f, text); break;
-    case KEY_JSON: st = mt_flag_path("--json", text, &f->json, f->err); break;
+    case KEY_JSON: st = mt_output_flag(text, state, is_file, &f->output, f->err); break;
     case KEY_LIMIT: st = mt_flag_real("--limit", text, &f->limit_s, f->err); break;
     case ARGP_KEY_ARG: st = mt_flag_no_operand(text, f->err); break;
     default: return ARGP_ERR_UNKNOWN;
@@ -135,6 +143,7 @@ static enum mt_status apply_changes(const struct whatif_flags *f, struct mt_what
 static enum mt_status answer_models(const struct whatif_flags *f, struct mt_whatif *whatif, struct mt_err *err) {
     struct mt_whatif_answer answers[MOST_MODELS] = {0};
     struct mt_plan *plan = NULL;
+    struct mt_tables doc = MT_TABLES_INIT;
     enum mt_status st = f->plan ? mt_plan_read(f->plan, &plan, err) : MT_OK;
     int count = f->plan ? 1 : f->nmodels, done = 0;
     for (; done < count && !st; done++) {
@@ -145,11 +154,14 @@ static enum mt_status answer_models(const struct whatif_flags *f, struct mt_what
                            same ? plan : NULL, &answers[done], err);
         mt_planning_line_end(&line);
         if (st) continue;
-        if (done) putchar('\n');
-        mt_whatif_print(whatif, &answers[done], stdout);
-        fflush(stdout);
+        if (done) mt_tables_say(&doc, "%s", "");
+        mt_whatif_tables(whatif, &answers[done], &doc);
+        mt_output_tell(&f->output, &doc);
     }
-    if (!st && f->json) st = mt_whatif_write(whatif, answers, count, f->json, err);
+    const struct mt_output printed = {.json = f->output.json};
+    if (!st) st = mt_output_end(&printed, &doc, err);
+    if (!st && f->output.path) st = mt_whatif_write(whatif, answers, count, f->output.path, err);
+    mt_tables_release(&doc);
     for (int i = 0; i < done; i++) mt_whatif_answer_release(&answers[i]);
     mt_plan_free(plan);
     return st;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "kernels/base/number/hash.h"
 #include "kernels/base/number/rng.h"
@@ -85,6 +86,17 @@ static enum mt_status refuse_twice(const char *flag, const struct mt_data_source
         return mt_err_hint(err, "to have more samples of it, give it a weight: \"%.200s=2\"", name);
     }
     return MT_OK;
+}
+
+/* A file of --val that lies in --data too, or null. */
+static const char *find_shared(const struct mt_data *d) {
+    for (int v = 0; v < d->nvals; v++)
+        for (int i = 0; i < d->vals[v].spec.nfiles; i++)
+            for (int s = 0; s < d->nsources; s++)
+                for (int k = 0; k < d->sources[s].spec.nfiles; k++)
+                    if (mt_file_same(d->vals[v].spec.files[i], d->sources[s].spec.files[k]))
+                        return d->vals[v].spec.files[i];
+    return NULL;
 }
 
 /* Each source's weight; without any, sources weigh what they hold. */
@@ -203,6 +215,27 @@ static void log_sources(const struct mt_data *d) {
                mt_units_count((double)part->count, count), mine);
         rest -= mine;
     }
+}
+
+static void warn_of_skipped(const struct mt_data_source *sources, int n) {
+    for (int s = 0; s < n; s++)
+        for (int i = 0; i < sources[s].spec.nfiles; i++) {
+            long long skipped = sources[s].files[i].skipped;
+            if (skipped)
+                mt_log(MT_LOG_WARN, "%s: %lld bad line%s skipped; --bad-lines stop says what is wrong with the first",
+                       sources[s].spec.files[i], skipped, skipped == 1 ? "" : "s");
+        }
+}
+
+void mt_data_warn(const struct mt_data *d, bool trains) {
+    const char *shared = trains ? find_shared(d) : NULL;
+    warn_of_skipped(d->sources, d->nsources);
+    warn_of_skipped(d->vals, d->nvals);
+    if (shared)
+        mt_log(MT_LOG_WARN,
+               "--val %s: is trained on too, so its loss says nothing of new texts; without --val the last part of "
+               "--data is kept for validation",
+               shared);
 }
 
 enum mt_status mt_data_open(const struct mt_data_options *o, struct mt_data *d, struct mt_err *err) {

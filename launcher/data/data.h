@@ -70,6 +70,9 @@ struct mt_data {
 enum mt_status mt_data_open(const struct mt_data_options *options, struct mt_data *data, struct mt_err *err);
 void mt_data_close(struct mt_data *data);
 
+/* Warn, at one rank, of lines that were skipped; and, of data that are trained on, of validation on the same files. */
+void mt_data_warn(const struct mt_data *data, bool trains);
+
 /* The position in its source of the first token of the run's sample number `sample`; *source: which one. */
 int64_t mt_data_position(const struct mt_data *data, int64_t sample, int *source);
 

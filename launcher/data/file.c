@@ -85,7 +85,7 @@ enum mt_status mt_data_file_read(const char *name, enum mt_data_format format, s
 #include "launcher/data/formats.def"
 #undef FORMAT
     };
-    file->bytes = NULL, file->words = NULL, file->longs = NULL, file->count = 0;
+    file->bytes = NULL, file->words = NULL, file->longs = NULL, file->count = file->skipped = 0;
     enum mt_status st = format == MT_DATA_BY_NAME ? format_by_name(name, file, &format, err) : MT_OK;
     const struct data_opening opening = {name, documents, ends};
     return st ? st : open_as[format](&opening, file, err);
@@ -109,7 +109,9 @@ static void narrow(struct mt_data_file *file, int32_t *tokens, int64_t count) {
     for (int64_t i = 0; i < count && width < sizeof(uint32_t); i++, to += width)
         memcpy(to, &(uint16_t){(uint16_t)tokens[i]}, width); /* little-endian, as token files are */
     void *content = mt_realloc(tokens, (size_t)count * width);
-    *file = (struct mt_data_file){.content = content, .size_bytes = (size_t)count * width, .count = count};
+    int64_t skipped = file->skipped;
+    *file = (struct mt_data_file){
+        .content = content, .size_bytes = (size_t)count * width, .count = count, .skipped = skipped};
     if (width == 1)
         file->bytes = content;
     else if (width == sizeof(uint16_t))

@@ -21,6 +21,7 @@ struct mt_data_reading {
     const char *field;     /* of JSONL's objects; null: "text" */
     const char *tokenizer; /* tokenizer.json, or a folder with one; null: each byte is a token */
     const char *end;       /* token, or "none"; null: the usual one (documents.h) */
+    bool skips_bad_lines;  /* of JSONL; else the first one is refused */
 };
 
 struct mt_documents;
@@ -32,6 +33,7 @@ struct mt_data_file {
     const uint16_t *words; /* of two; or null */
     const uint32_t *longs; /* of four; or null */
     int64_t count;         /* tokens */
+    int64_t skipped;       /* bad lines */
 };
 
 /* MT_EINPUT, and nothing to close, for a file that is empty, is not what its format says, or contradicts itself; the

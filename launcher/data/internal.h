@@ -21,6 +21,9 @@ struct data_opening {
 
 enum { MT_DATA_LLMC_MAGIC = 20240520, MT_DATA_LLMC_WIDE_MAGIC = 20240801 };
 
+/* MT_EINPUT for text that is UTF-16 or UTF-32: by its mark, or as zeros are in every second byte. */
+enum mt_status mt_data_refuse_wide(const char *name, const struct mt_data_file *file, struct mt_err *err);
+
 /* Replace a file's content by the tokens made of it, at least one, which become the file's. */
 void mt_data_replace(struct mt_data_file *file, struct mt_tokens *tokens);
 

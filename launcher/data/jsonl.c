@@ -44,48 +44,64 @@ static bool is_blank(const char *line, size_t length) {
     return true;
 }
 
-static enum mt_status add_line(struct mt_documents *documents, const char *name, const char *line, size_t length,
+struct lines {
+    const struct data_opening *opening;
+    struct mt_data_file *file;
+    struct mt_err first; /* of the lines that were skipped */
+};
+
+static enum mt_status add_line(const struct data_opening *opening, int64_t number, const char *line, size_t length,
                                struct mt_tokens *tokens, struct mt_err *err) {
     struct mt_json_doc doc;
+    struct mt_documents *documents = opening->documents;
     const char *text = NULL, *field = documents->reading->field;
-    enum mt_status st = mt_json_parse_texts(name, line, length, &doc, err);
-    if (st) return st;
+    enum mt_status st = mt_json_parse_line(opening->name, number, line, length, &doc, err);
+    if (st) return mt_err_hint(err, "each line must be one JSON object");
     if (!(st = find_text(doc.root, field ? field : "text", &text, err)) && *text) {
         st = mt_documents_add(documents, text, strlen(text), true, tokens, err);
-        if (st) mt_err_context(err, "%s", name);
+        if (st) mt_err_context(err, "%s", doc.name);
     }
     mt_json_release(&doc);
     return st;
 }
 
-struct lines {
-    const struct data_opening *opening;
-    const struct mt_data_file *file;
-};
+/* A bad line: it is skipped, or ends the reading. */
+static enum mt_status judge_line(struct lines *l, struct mt_err *err) {
+    if (!l->opening->documents->reading->skips_bad_lines) {
+        char hint[sizeof err->hint];
+        memcpy(hint, err->hint, sizeof hint);
+        return mt_err_hint(err, "%.380s%s--bad-lines skip leaves out such lines, and counts them", hint,
+                           *hint ? "; " : "");
+    }
+    if (!l->file->skipped++) l->first = *err;
+    return MT_OK;
+}
 
 static enum mt_status make(void *context, struct mt_tokens *tokens, struct mt_err *err) {
-    const struct lines *l = context;
+    struct lines *l = context;
     static const char mark[] = "\xef\xbb\xbf"; /* that some editors put in front */
     const char *at = l->file->content, *end = at + l->file->size_bytes;
-    enum mt_status st = MT_OK;
+    enum mt_status st = mt_data_refuse_wide(l->opening->name, l->file, err);
     if (l->file->size_bytes >= 3 && !memcmp(at, mark, 3)) at += 3;
-    for (long long line = 1; at < end && !st; line++) {
+    for (int64_t line = 1; at < end && !st; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         if (!stop) stop = end;
-        char where[512];
-        snprintf(where, sizeof where, "%.480s: line %lld", l->opening->name, line);
-        if (!is_blank(at, (size_t)(stop - at)))
-            st = add_line(l->opening->documents, where, at, (size_t)(stop - at), tokens, err);
+        int64_t before = tokens->count;
+        if (!is_blank(at, (size_t)(stop - at))) st = add_line(l->opening, line, at, (size_t)(stop - at), tokens, err);
+        if (st && !(st = judge_line(l, err))) tokens->count = before;
         at = stop + 1;
     }
-    if (!st && !tokens->count) return mt_fail(err, MT_EINPUT, "%s: there is no text in its lines", l->opening->name);
-    return st;
+    if (st || tokens->count) return st;
+    if (!l->file->skipped) return mt_fail(err, MT_EINPUT, "%s: there is no text in its lines", l->opening->name);
+    *err = l->first;
+    return mt_err_context(err, "all %lld lines with text are bad", (long long)l->file->skipped);
 }
 
 enum mt_status mt_data_open_jsonl(const struct data_opening *opening, struct mt_data_file *file, struct mt_err *err) {
-    struct lines lines = {opening, file};
-    const char *field = opening->documents->reading->field;
+    struct lines lines = {.opening = opening, .file = file};
+    const struct mt_data_reading *reading = opening->documents->reading;
     char how[256];
-    snprintf(how, sizeof how, "jsonl %.200s", field ? field : "text");
+    snprintf(how, sizeof how, "jsonl%s %.200s", reading->skips_bad_lines ? ", good lines" : "",
+             reading->field ? reading->field : "text");
     return mt_data_make(opening, how, make, &lines, file, err);
 }

@@ -20,7 +20,8 @@ struct head {
     char magic[8];
     int64_t width_bytes, count;
     uint64_t hash;
-    char unused[32];
+    int64_t skipped; /* lines */
+    char unused[24];
 };
 static const char magic[8] = "mttokens";
 
@@ -53,7 +54,7 @@ static bool load(const char *path, struct mt_data_file *file) {
     }
     const struct head *head = map;
     mt_data_file_close(file);
-    *file = (struct mt_data_file){.content = map, .size_bytes = size, .mapped = true};
+    *file = (struct mt_data_file){.content = map, .size_bytes = size, .mapped = true, .skipped = head->skipped};
     set_tokens(file, head + 1, head->width_bytes, head->count);
     return true;
 }
@@ -61,8 +62,10 @@ static bool load(const char *path, struct mt_data_file *file) {
 static void store(const char *path, const struct mt_data_file *file) {
     struct mt_err err = MT_ERR_INIT;
     int64_t width = file->bytes ? 1 : file->words ? 2 : 4;
-    struct head head = {
-        .width_bytes = width, .count = file->count, .hash = mt_hash64(file->content, file->size_bytes, 0)};
+    struct head head = {.width_bytes = width,
+                        .count = file->count,
+                        .hash = mt_hash64(file->content, file->size_bytes, 0),
+                        .skipped = file->skipped};
     memcpy(head.magic, magic, sizeof magic);
     char *all = mt_malloc(sizeof head + file->size_bytes);
     memcpy(all, &head, sizeof head);

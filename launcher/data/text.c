@@ -11,6 +11,28 @@ enum mt_status mt_data_open_bytes(const struct data_opening *opening, struct mt_
     return MT_OK;
 }
 
+enum mt_status mt_data_refuse_wide(const char *name, const struct mt_data_file *file, struct mt_err *err) {
+    enum { SEEN = 256, LEAST = 8 };
+    static const struct {
+        const char *mark, *encoding;
+        size_t length;
+    } marks[] = {{"\xff\xfe\0\0", "utf-32", 4},
+                 {"\0\0\xfe\xff", "utf-32", 4},
+                 {"\xff\xfe", "utf-16", 2},
+                 {"\xfe\xff", "utf-16", 2}};
+    const char *text = file->content, *encoding = NULL;
+    size_t n = file->size_bytes < SEEN ? file->size_bytes / 2 * 2 : SEEN, zeros[2] = {0, 0};
+    for (int m = 3; m >= 0; m--)
+        if (file->size_bytes >= marks[m].length && !memcmp(text, marks[m].mark, marks[m].length))
+            encoding = marks[m].encoding;
+    for (size_t i = 0; i < n; i++) zeros[i % 2] += !text[i];
+    if (!encoding && n >= LEAST && zeros[1] > n / 4 && !zeros[0]) encoding = "utf-16le";
+    if (!encoding && n >= LEAST && zeros[0] > n / 4 && !zeros[1]) encoding = "utf-16be";
+    if (!encoding) return MT_OK;
+    mt_fail(err, MT_EINPUT, "%s: is text in %s, not in UTF-8", name, encoding);
+    return mt_err_hint(err, "convert it: iconv -f %s -t utf-8 \"%.150s\" >NEW", encoding, name);
+}
+
 static enum mt_status refuse(const char *name, const char *text, size_t at, struct mt_err *err) {
     size_t line = 1;
     for (const char *c = text; (c = memchr(c, '\n', (size_t)(text + at - c))); c++) line++;
@@ -24,9 +46,12 @@ static enum mt_status refuse(const char *name, const char *text, size_t at, stru
                        name);
 }
 
-static enum mt_status check(const char *name, const char *text, size_t length, struct mt_err *err) {
-    size_t valid = mt_utf8_valid(text, length);
+static enum mt_status check(const char *name, const struct mt_data_file *file, struct mt_err *err) {
+    const char *text = file->content;
+    size_t length = file->size_bytes, valid = mt_utf8_valid(text, length);
     const char *zero = memchr(text, 0, valid);
+    enum mt_status st = zero || valid < length ? mt_data_refuse_wide(name, file, err) : MT_OK;
+    if (st) return st;
     if (zero) return refuse(name, text, (size_t)(zero - text), err);
     return valid < length ? refuse(name, text, valid, err) : MT_OK;
 }
@@ -44,7 +69,7 @@ static enum mt_status make(void *context, struct mt_tokens *tokens, struct mt_er
 }
 
 enum mt_status mt_data_open_text(const struct data_opening *opening, struct mt_data_file *file, struct mt_err *err) {
-    enum mt_status st = check(opening->name, file->content, file->size_bytes, err);
+    enum mt_status st = check(opening->name, file, err);
     if (st) return st;
     if (!opening->documents->reading->tokenizer) return mt_data_open_bytes(opening, file, err);
     struct text text = {opening, file};

@@ -230,7 +230,6 @@ static void match_plan(struct mt_doctor *d, struct mt_doctor_rank *mine) {
 enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failures, struct mt_err *err) {
     struct mt_doctor d = {.options = options};
     struct mt_doctor_rank mine = {.host = ""};
-    struct mt_json_out json;
     int rank, length;
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -260,10 +259,10 @@ enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failu
         d.ranks = rank ? NULL : mt_malloc((size_t)d.nranks * sizeof *d.ranks);
         MPI_Gather(&mine, (int)sizeof mine, MPI_BYTE, d.ranks, (int)sizeof mine, MPI_BYTE, 0, MPI_COMM_WORLD);
         if (!rank) {
-            mt_json_out_init(&json);
-            d.json = options->json ? &json : NULL;
-            mt_doctor_judge(&d);
-            mt_json_out_release(&json);
+            struct mt_tables doc = MT_TABLES_INIT;
+            mt_doctor_judge(&d, &doc);
+            st = mt_output_end(&options->output, &doc, err);
+            mt_tables_release(&doc);
         }
         MPI_Bcast(&d.failures, 1, MPI_INT, 0, MPI_COMM_WORLD);
         *failures = d.failures;

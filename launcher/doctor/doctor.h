@@ -12,16 +12,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kernels/base/text/json.h"
 #include "kernels/device/gpu.h"
 #include "launcher/data/data.h"
+#include "launcher/flags/output.h"
 #include "planner/plan/plan.h"
 
 struct mt_doctor_options {
     const char *plan, *out; /* as the job gets them; each may be null */
     const struct mt_data_files *data;
     const char *device; /* "cpu", "cuda" */
-    bool json;
+    struct mt_output output;
 };
 
 enum { MT_DOCTOR_TEXT = 256, MT_DOCTOR_MOST_UNREACHED = 8 };
@@ -73,7 +73,6 @@ struct mt_doctor {
     int *plan_rank;               /* [nranks]: the plan's rank of each process; null: none, or it does not fit */
     int leader;                   /* the process that writes files: the first that takes part */
     struct mt_doctor_out out;
-    struct mt_json_out *json; /* null: print lines of text */
     int warnings, failures;
 };
 
@@ -83,7 +82,7 @@ enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failu
 /* Collective: test which ranks this rank can connect to; fills its `unreached`. */
 enum mt_status mt_doctor_network(MPI_Comm comm, struct mt_doctor_rank *mine, struct mt_err *err);
 
-/* At rank 0: judge and print. */
-void mt_doctor_judge(struct mt_doctor *doctor);
+/* At rank 0: judge; the findings become lines, and the table "findings". */
+void mt_doctor_judge(struct mt_doctor *doctor, struct mt_tables *out);
 
 #endif

@@ -361,40 +361,43 @@ static const struct {
     {"signals", EVERYWHERE, judge_signals},
 };
 
-static const char *const levels[] = {"ok", "warning", "FAILURE"}, *const json_levels[] = {"ok", "warning", "failure"};
+static const struct {
+    const char *text, *word; /* for people, for machines */
+    enum mt_style style;
+} levels[] = {[DOCTOR_OK] = {"ok", "ok", MT_STYLE_PLAIN},
+              [DOCTOR_WARNING] = {"warning", "warning", MT_STYLE_WARNING},
+              [DOCTOR_FAILURE] = {"FAILURE", "failure", MT_STYLE_ERROR}};
 
-void mt_doctor_judge(struct mt_doctor *d) {
-    struct mt_json_out *out = d->json;
-    if (out) {
-        mt_json_open(out, NULL, '{');
-        mt_json_open(out, "findings", '[');
-    }
+static struct mt_table *begin_findings(struct mt_tables *out) {
+    struct mt_table *t = mt_tables_add(out, "findings", "findings", "");
+    t->machines_only = true;
+    mt_table_column(t, "what", "what", MT_UNIT_TEXT);
+    mt_table_column(t, "level", "level", MT_UNIT_TEXT);
+    mt_table_column(t, "text", "text", MT_UNIT_TEXT);
+    mt_table_column(t, "remedy", "remedy", MT_UNIT_TEXT);
+    return t;
+}
+
+void mt_doctor_judge(struct mt_doctor *d, struct mt_tables *out) {
+    struct mt_table *t = begin_findings(out);
     for (size_t i = 0; i < sizeof findings / sizeof *findings; i++) {
         struct doctor_finding f = {DOCTOR_OK, "", ""};
         if (findings[i].where == (doctor_on_gpus(d) ? ON_CPUS : ON_GPUS)) continue;
         findings[i].judge(d, &f);
         d->warnings += f.level == DOCTOR_WARNING;
         d->failures += f.level == DOCTOR_FAILURE;
-        if (out) {
-            mt_json_open_inline(out, NULL, '{');
-            mt_json_put_string(out, "what", findings[i].what);
-            mt_json_put_string(out, "level", json_levels[f.level]);
-            mt_json_put_string(out, "text", f.text);
-            mt_json_put_string(out, "remedy", f.remedy);
-            mt_json_close(out);
-            continue;
-        }
-        printf("%-8s %-9s %s\n", levels[f.level], findings[i].what, f.text);
-        if (f.remedy[0]) printf("%-8s %-9s remedy: %s\n", "", "", f.remedy);
+        mt_table_row(t);
+        mt_cell_text(t, "%s", findings[i].what);
+        mt_cell_text(t, "%s", levels[f.level].word);
+        mt_cell_text(t, "%s", f.text);
+        mt_cell_text(t, "%s", f.remedy);
+        mt_tables_say_styled(out, levels[f.level].style, "%-8s %-9s %s", levels[f.level].text, findings[i].what,
+                             f.text);
+        if (f.remedy[0]) mt_tables_say(out, "%-8s %-9s remedy: %s", "", "", f.remedy);
     }
-    if (!out) {
-        printf("%d failure%s, %d warning%s\n", d->failures, d->failures == 1 ? "" : "s", d->warnings,
-               d->warnings == 1 ? "" : "s");
-        return;
-    }
-    mt_json_close(out);
-    mt_json_put_int(out, "warnings", d->warnings);
-    mt_json_put_int(out, "failures", d->failures);
-    mt_json_close(out);
-    fputs(out->text, stdout);
+    mt_tables_say(out, "%d failure%s, %d warning%s", d->failures, d->failures == 1 ? "" : "s", d->warnings,
+                  d->warnings == 1 ? "" : "s");
+    t = mt_tables_add_values(out, "counts");
+    mt_table_put_real(t, "failures", MT_UNIT_COUNT, d->failures);
+    mt_table_put_real(t, "warnings", MT_UNIT_COUNT, d->warnings);
 }

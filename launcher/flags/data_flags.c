@@ -8,7 +8,7 @@
 #include "kernels/base/file.h"
 #include "launcher/flags/flags.h"
 
-enum { KEY_DATA = 'd', KEY_VAL = 0x3000, KEY_VAL_FRACTION, KEY_FIELD, KEY_TOKENIZER, KEY_END };
+enum { KEY_DATA = 'd', KEY_VAL = 0x3000, KEY_VAL_FRACTION, KEY_FIELD, KEY_TOKENIZER, KEY_END, KEY_BAD_LINES };
 
 /* clang-format off */
 #define OPTIONS_OF_DATA                                                                                                \
@@ -21,7 +21,9 @@ enum { KEY_DATA = 'd', KEY_VAL = 0x3000, KEY_VAL_FRACTION, KEY_FIELD, KEY_TOKENI
      "a tokenizer.json, or a folder with one, for text; none: each byte is a token [train: that in the folder of --init " \
      "or --resume; else none]", 1},                                    \
     {"data-end", KEY_END, "TOKEN", 0,                                                                                  \
-     "what a document (a line of JSONL, a file of several) ends with, or none [the tokenizer's end of text]", 1}
+     "what a document (a line of JSONL, a file of several) ends with, or none [the tokenizer's end of text]", 1},      \
+    {"bad-lines", KEY_BAD_LINES, "stop|skip", 0,                                                                       \
+     "at a line of JSONL that is no object with a text: stop, or skip and count it [stop]", 1}
 /* clang-format on */
 
 static const struct argp_option plain_table[] = {OPTIONS_OF_DATA, {0}};
@@ -49,6 +51,13 @@ static enum mt_status add(struct mt_data_flags *f, const char *flag, const char 
     return MT_OK;
 }
 
+static enum mt_status take_bad_lines(struct mt_data_flags *f, const char *text) {
+    f->bad_lines_given = true;
+    f->files.reading.skips_bad_lines = !strcmp(text, "skip");
+    if (f->files.reading.skips_bad_lines || !strcmp(text, "stop")) return MT_OK;
+    return mt_fail(f->err, MT_EINPUT, "--bad-lines %.60s: must be stop or skip", text);
+}
+
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct mt_data_flags *f = state->input;
     enum mt_status st = MT_OK;
@@ -61,6 +70,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         break;
     case KEY_FIELD: st = mt_flag_path("--data-field", text, &f->files.reading.field, f->err); break;
     case KEY_TOKENIZER: st = mt_flag_path("--tokenizer", text, &f->files.reading.tokenizer, f->err); break;
+    case KEY_BAD_LINES: st = take_bad_lines(f, text); break;
     case KEY_END: st = mt_flag_path("--data-end", text, &f->files.reading.end, f->err); break;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -91,6 +101,7 @@ enum mt_status mt_data_flags_check(const struct mt_data_flags *f, struct mt_err 
     if (f->files.nval && f->val_fraction_given)
         return mt_fail(err, MT_EINPUT, "--val and --val-fraction exclude each other");
     if (!f->files.ndata && f->files.reading.field) return mt_fail(err, MT_EINPUT, "--data-field: there is no --data");
+    if (!f->files.ndata && f->bad_lines_given) return mt_fail(err, MT_EINPUT, "--bad-lines: there is no --data");
     if (f->files.reading.end && !f->files.reading.tokenizer) {
         mt_fail(err, MT_EINPUT, "--data-end: is a token of a tokenizer, and there is none");
         return mt_err_hint(err, "--tokenizer names it");

@@ -18,7 +18,7 @@ struct mt_data_flags {
     struct mt_data_files files;
     int data_capacity, val_capacity;
     double val_fraction;
-    bool val_fraction_given;
+    bool val_fraction_given, bad_lines_given;
 };
 
 void mt_data_flags_init(struct mt_data_flags *flags, struct mt_err *err);

@@ -43,6 +43,7 @@ enum {
     KEY_COMPARE,
     KEY_MODELS,
     KEY_DOCUMENT,
+    KEY_JSON,
     KEY_DECISION /* the first of decisions.def */
 };
 
@@ -108,6 +109,7 @@ static const struct argp_option options[] = {
     {"out", KEY_OUT, "FILE", 0, "where to write it; - for standard output", 6},
     {"check", KEY_CHECK, "FILE", 0,
      "instead of making a plan: check an edited one and sign it, into --out; with --cluster its step is predicted", 6},
+    MT_OPTION_JSON(KEY_JSON, 6),
     {"document", KEY_DOCUMENT, 0, 0, "what splits, rules and storage rows may say, for those who edit them", 6},
     {"without-idle", KEY_WITHOUT_IDLE, 0, 0,
      "leave idle ranks out of the document: it is for as many processes as take part", 6},
@@ -330,6 +332,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_CLUSTER: return mt_flag_path("--cluster", text, &f->cluster, f->err) ? EINVAL : 0;
     case KEY_FROM: return mt_flag_path("--from", text, &f->from, f->err) ? EINVAL : 0;
     case KEY_CLUSTER_OUT: return mt_flag_path("--cluster-out", text, &f->cluster_out, f->err) ? EINVAL : 0;
+    case KEY_JSON: return mt_output_flag(text, state, NULL, &f->output, f->err) ? EINVAL : 0;
     case KEY_WITHOUT_IDLE: f->without_idle = true; return 0;
     case KEY_LIMIT: return take_limit(f, text) ? EINVAL : 0;
     case KEY_HYPOTHETICAL: f->request.hypothetical = true; return 0;
@@ -391,6 +394,11 @@ static enum mt_status resolve_request(struct mt_plan_flags *f) {
     return MT_OK;
 }
 
+static enum mt_status check_output(const struct mt_plan_flags *f) {
+    if (!f->out || strcmp(f->out, "-") || (!f->output.json && !f->output.path)) return MT_OK;
+    return mt_fail(f->err, MT_EINPUT, "--json excludes --out -: what is printed is the plan, which is JSON itself");
+}
+
 static enum mt_status check_use(const struct mt_plan_flags *f) {
     for (int i = 0; i < f->nuse; i++)
         if (f->use[i] >= f->opened->ndevices)
@@ -440,6 +448,7 @@ static enum mt_status resolve(struct mt_plan_flags *f) {
               : f->from    ? MT_PLAN_REPLAN
               : f->cluster ? MT_PLAN_FOR_CLUSTER
                            : MT_PLAN_BY_SPEEDS;
+    if ((st = check_output(f))) return st;
     if (f->cluster && ((st = mt_cluster_open(f->cluster, &f->opened, f->err)) || (st = check_use(f)))) return st;
     return taken ? MT_OK : resolve_request(f);
 }

@@ -8,6 +8,7 @@
 #define MT_LAUNCHER_FLAGS_PLAN_FLAGS_H
 
 #include "launcher/flags/job_flags.h"
+#include "launcher/flags/output.h"
 #include "planner/make/make.h"
 
 enum { MT_PLAN_MOST_ROWS = 64 }; /* of --storage, of --storage-shares */
@@ -34,7 +35,8 @@ struct mt_plan_flags {
     int64_t *use;          /* [nuse] */
     const char *decided;   /* the first flag that decides something of a plan, or null */
     bool limited;          /* --limit was given */
-    bool without_idle;     /* write the plan for the ranks that take part */
+    struct mt_output output;
+    bool without_idle; /* write the plan for the ranks that take part */
     struct mt_plan_request request;
     struct mt_storage_shares shares[MT_PLAN_MOST_ROWS];
     struct mt_storage_row storage[MT_PLAN_MOST_ROWS];

@@ -7,9 +7,10 @@
 #include "kernels/base/wait.h"
 #include "launcher/plan/modes.h"
 #include "launcher/plan/planning_line.h"
+#include "planner/plan/tables.h"
 #include "planner/review/bottleneck.h"
 
-enum mt_status mt_plan_by_speeds(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks,
+enum mt_status mt_plan_by_speeds(struct mt_plan_flags *flags, struct mt_plan **plan, struct mt_tables *remarks,
                                  struct mt_err *err) {
     (void)remarks;
     const char *device = flags->request.device;
@@ -19,45 +20,54 @@ enum mt_status mt_plan_by_speeds(struct mt_plan_flags *flags, struct mt_plan **p
 }
 
 enum mt_status mt_plan_print_found(const struct mt_plan *plan, const struct mt_cluster *cluster,
-                                   const struct mt_plan_fixed *fixed, FILE *remarks, struct mt_err *err) {
+                                   const struct mt_plan_fixed *fixed, struct mt_tables *remarks, struct mt_err *err) {
     struct mt_bottlenecks found;
     char text[MT_BOTTLENECK_TEXT];
-    mt_plan_print_summary(plan, remarks);
+    mt_plan_summary(plan, remarks);
     enum mt_status st = mt_bottlenecks_of(cluster, plan, fixed, MT_BOTTLENECKS_GLANCE, &found, err);
     if (st) return st;
-    fprintf(remarks, "binds      %s\n", mt_bottlenecks_text(&found, text));
+    mt_tables_say(remarks, "binds      %s", mt_bottlenecks_text(&found, text));
+    struct mt_table *t = mt_tables_find(remarks, "prediction");
+    if (t) mt_table_put_text(t, "binds", "%s", text);
     mt_bottlenecks_release(&found);
     return MT_OK;
 }
 
 /* Strategies in order of their steps, this plan's among them. */
-static void print_strategies(const struct mt_plan *plan, FILE *remarks) {
+static void add_strategies(const struct mt_plan *plan, struct mt_tables *remarks) {
     const struct mt_plan_prediction *p = plan->prediction;
     static const char prefix[] = "strategy ";
-    char step[MT_UNITS_TEXT];
-    fprintf(remarks, "strategies (the best program of each, on all ranks)\n");
+    struct mt_table *t = mt_tables_add(remarks, "strategies", "strategies", "the best program of each, on all ranks");
+    t->bare = true;
+    mt_table_column(t, "strategy", "strategy", MT_UNIT_TEXT);
+    mt_table_column(t, "step_s", "step", MT_UNIT_SECONDS);
+    mt_table_column(t, "against", "against this", MT_UNIT_CHANGE);
+    mt_table_column(t, "why", "why not", MT_UNIT_TEXT);
     for (int i = 0; i < p->nrejected; i++) {
         const struct mt_plan_rejected *r = &p->rejected[i];
         if (strncmp(r->what, prefix, sizeof prefix - 1)) continue;
-        fprintf(remarks, "  %-16s ", r->what + sizeof prefix - 1);
-        if (r->step_s > 0)
-            fprintf(remarks, "%8s  %+.1f%%\n", mt_units_seconds(r->step_s, step), 100 * (r->step_s / p->step_s - 1));
-        else
-            fprintf(remarks, "%s\n", r->why);
+        mt_table_row(t);
+        mt_cell_text(t, "%s", r->what + sizeof prefix - 1);
+        mt_cell_positive(t, r->step_s);
+        mt_cell_real(t, r->step_s > 0 ? r->step_s / p->step_s - 1 : NAN);
+        mt_cell_text(t, "%s", r->step_s > 0 ? "" : r->why);
     }
 }
 
-static void remark_last(const struct mt_plan *last, const struct mt_plan *plan, const char *out, FILE *remarks) {
+static void say_last(const struct mt_plan *last, const struct mt_plan *plan, const char *out,
+                     struct mt_tables *remarks) {
     char before[MT_UNITS_TEXT];
     const struct mt_plan_prediction *f = last->prediction;
-    fprintf(remarks, "start      the plan that was in %s", out);
     double ratio = f ? plan->prediction->step_s / f->step_s : 1;
-    if (f)
-        fprintf(remarks, ", predicted %s: %s", mt_units_seconds(f->step_s, before),
-                ratio < 1 - 1e-6   ? "this one is faster"
-                : ratio < 1 + 1e-6 ? "nothing faster was found"
-                                   : "it was faster, by what is never searched (as --gradient-wire) or by other costs");
-    fputc('\n', remarks);
+    if (!f) {
+        mt_tables_say(remarks, "start      the plan that was in %s", out);
+        return;
+    }
+    mt_tables_say(
+        remarks, "start      the plan that was in %s, predicted %s: %s", out, mt_units_seconds(f->step_s, before),
+        ratio < 1 - 1e-6   ? "this one is faster"
+        : ratio < 1 + 1e-6 ? "nothing faster was found"
+                           : "it was faster, by what is never searched (as --gradient-wire) or by other costs");
 }
 
 /* What-ifs may mix what no job can. */
@@ -83,7 +93,7 @@ static enum mt_status check_micro(const struct mt_plan_fixed *fixed, int nranks,
 }
 
 /* A job's precision stays f32 where nobody says one, which GPUs are not made for. */
-static void remark_precision(const struct mt_plan_flags *flags, FILE *remarks) {
+static void say_precision(const struct mt_plan_flags *flags, struct mt_tables *remarks) {
     const struct mt_cluster *c = flags->opened;
     enum { MUCH = 3 };
     double least = INFINITY;
@@ -94,10 +104,10 @@ static void remark_precision(const struct mt_plan_flags *flags, FILE *remarks) {
         least = !strcmp(class->kind, "cpu") ? 0 : fmin(least, ratio);
     }
     if (least >= MUCH)
-        fprintf(remarks,
-                "precision  f32, as none was given: in bf16 (--precision auto) these devices multiply %.0f times as "
-                "fast\n",
-                least);
+        mt_tables_say(remarks,
+                      "precision  f32, as none was given: in bf16 (--precision auto) these devices multiply %.0f times "
+                      "as fast",
+                      least);
 }
 
 /* A cap on what each rank may use. The plan's ranks have it as their memory; the cluster is the same one. */
@@ -108,7 +118,7 @@ static void cap_memory(struct mt_cluster *cluster, const int64_t *most_bytes) {
     }
 }
 
-enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks,
+enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan **plan, struct mt_tables *remarks,
                                    struct mt_err *err) {
     const struct mt_cluster *cluster = flags->opened;
     struct mt_plan_request *request = &flags->request;
@@ -125,17 +135,17 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
     mt_planning_line_end(&line);
     if (st) return st;
     if (request->hypothetical && !found.plan->hypothetical[0])
-        fprintf(remarks, "the plan is not hypothetical: its devices run it\n");
+        mt_tables_say(remarks, "the plan is not hypothetical: its devices run it");
     if ((st = mt_plan_print_found(found.plan, cluster, &request->fixed, remarks, err))) {
         mt_plan_found_release(&found);
         return st;
     }
-    if (request->compare) print_strategies(found.plan, remarks);
-    if (found.began_at_last) remark_last(request->last, found.plan, flags->out, remarks);
+    if (request->compare) add_strategies(found.plan, remarks);
+    if (found.began_at_last) say_last(request->last, found.plan, flags->out, remarks);
     if (request->job.recompute < 0 && found.plan->job.recompute > MT_RECOMPUTE_NONE)
-        fprintf(remarks, "recompute  %s: the fastest plan that fits into memory\n",
-                mt_recompute_names[found.plan->job.recompute]);
-    remark_precision(flags, remarks);
+        mt_tables_say(remarks, "recompute  %s: the fastest plan that fits into memory",
+                      mt_recompute_names[found.plan->job.recompute]);
+    say_precision(flags, remarks);
     *plan = found.plan;
     mt_search_report_release(&found.report);
     return MT_OK;

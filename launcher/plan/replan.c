@@ -3,7 +3,6 @@
 
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
-#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "launcher/plan/modes.h"
 #include "launcher/run/run.h"
@@ -14,7 +13,7 @@ struct replanning {
     struct mt_run_doc run;
     struct mt_plan *old;
     const int64_t *old_shares; /* of the batch */
-    FILE *remarks;
+    struct mt_tables *remarks;
     struct mt_err *err;
 };
 
@@ -56,34 +55,40 @@ static double measured_s(const struct replanning *a, int rank) {
     return a->run.ranks[rank].step_compute_s;
 }
 
-static void print_shares(const struct replanning *a, const struct mt_plan *plan, const double *speeds,
-                         const char *title) {
+static void add_shares(const struct replanning *a, const struct mt_plan *plan, const double *speeds,
+                       const char *title) {
     const int64_t *shares = mt_plan_split_named(plan, "batch")->sizes;
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
-    char time[MT_UNITS_TEXT];
-    mt_plain_table_header(&table, ">rank", "host", ">computed in a step", ">share was", ">now", NULL);
-    mt_plain_table_column(&table, mt_arena_printf(&table.arena, ">%s", title));
+    struct mt_table *t = mt_tables_add(a->remarks, "shares", "", "");
+    t->indent = 0;
+    mt_table_column(t, "rank", "rank", MT_UNIT_COUNT);
+    mt_table_column(t, "host", "host", MT_UNIT_TEXT);
+    mt_table_column(t, "compute_s", "computed in a step", MT_UNIT_SECONDS);
+    mt_table_column(t, "share_was", "share was", MT_UNIT_COUNT);
+    mt_table_column(t, "share", "now", MT_UNIT_COUNT);
+    mt_table_column(t, "speed", title, MT_UNIT_NUMBER);
     for (int r = 0; r < plan->nranks; r++) {
-        mt_plain_table_row(&table);
-        mt_plain_table_cell(&table, "%d", r);
-        mt_plain_table_cell(&table, "%s", a->run.ranks[r].host);
-        mt_plain_table_cell(&table, "%s", mt_units_seconds(measured_s(a, r), time));
-        mt_plain_table_cell(&table, "%lld", (long long)a->old_shares[r]);
-        mt_plain_table_cell(&table, "%lld", (long long)shares[r]);
-        mt_plain_table_cell(&table, "%.3g", speeds[r]);
+        mt_table_row(t);
+        mt_cell_int(t, r);
+        mt_cell_text(t, "%s", a->run.ranks[r].host);
+        mt_cell_real(t, measured_s(a, r));
+        mt_cell_int(t, a->old_shares[r]);
+        mt_cell_int(t, shares[r]);
+        mt_cell_real(t, speeds[r]);
     }
-    mt_plain_table_fold(&table, 2, ">ranks");
-    mt_plain_table_print(&table, 0, a->remarks);
+    mt_table_fold(t, 2, "ranks");
 }
 
 /* from_s, to_s: steps of the old plan and of the new, by the same model. */
-static void print_gain(const struct replanning *a, double from_s, double to_s) {
+static void say_gain(const struct replanning *a, double from_s, double to_s) {
     char from[MT_UNITS_TEXT], to[MT_UNITS_TEXT];
+    struct mt_table *t = mt_tables_add_values(a->remarks, "gain");
+    mt_table_put_real(t, "step_was_s", MT_UNIT_SECONDS, from_s);
+    mt_table_put_real(t, "step_s", MT_UNIT_SECONDS, to_s);
     if (to_s >= from_s * (1 - 1e-6))
-        fprintf(a->remarks, "expected   no gain: steps take %s as they are\n", mt_units_seconds(from_s, from));
+        mt_tables_say(a->remarks, "expected   no gain: steps take %s as they are", mt_units_seconds(from_s, from));
     else
-        fprintf(a->remarks, "expected   %s a step instead of %s: %.0f%% faster\n", mt_units_seconds(to_s, to),
-                mt_units_seconds(from_s, from), 100 * (from_s / to_s - 1));
+        mt_tables_say(a->remarks, "expected   %s a step instead of %s: %.0f%% faster", mt_units_seconds(to_s, to),
+                      mt_units_seconds(from_s, from), 100 * (from_s / to_s - 1));
 }
 
 /* Rank r of the run is device r of the cluster. */
@@ -128,8 +133,8 @@ static enum mt_status plan_again(const struct replanning *a, struct mt_plan **pl
         st = mt_replan_shares(a->old, &seen, &re, a->err);
     }
     if (!st) {
-        print_shares(a, re.found.plan, re.speeds, f->opened ? "as fast as profiled" : "speed seen");
-        print_gain(a, re.before_s, re.after_s);
+        add_shares(a, re.found.plan, re.speeds, f->opened ? "as fast as profiled" : "speed seen");
+        say_gain(a, re.before_s, re.after_s);
         *plan = re.found.plan;
         re.found.plan = NULL;
     }
@@ -138,7 +143,8 @@ static enum mt_status plan_again(const struct replanning *a, struct mt_plan **pl
     return st;
 }
 
-enum mt_status mt_plan_replan(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks, struct mt_err *err) {
+enum mt_status mt_plan_replan(struct mt_plan_flags *flags, struct mt_plan **plan, struct mt_tables *remarks,
+                              struct mt_err *err) {
     struct replanning a = {.flags = flags, .remarks = remarks, .err = err};
     enum mt_status st = open_run(&a);
     if (!st) st = plan_again(&a, plan);

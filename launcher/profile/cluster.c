@@ -10,6 +10,7 @@
 #include "launcher/profile/job.h"
 #include "launcher/session/rank_device.h"
 #include "launcher/session/session.h"
+#include "profiler/cluster/tables.h"
 #include "profiler/profile.h"
 #include "synth/models/model.h"
 
@@ -36,8 +37,11 @@ static enum mt_status write_results(const struct mt_profile_cluster_options *opt
     enum mt_status st = mt_cluster_write(cluster, options->out, err);
     if (!st && options->raw) st = mt_file_replace(options->raw, raw, strlen(raw), err);
     if (st) return st;
-    mt_cluster_print(cluster, stdout);
-    fflush(stdout);
+    struct mt_tables doc = MT_TABLES_INIT;
+    mt_cluster_tables(cluster, &doc);
+    st = mt_output_end(&options->output, &doc, err);
+    mt_tables_release(&doc);
+    if (st) return st;
     mt_log(MT_LOG_INFO, "written: %s%s%s", options->out, options->raw ? " and " : "", options->raw ? options->raw : "");
     return MT_OK;
 }

@@ -5,13 +5,15 @@
 #ifndef MT_LAUNCHER_PROFILE_CLUSTER_H
 #define MT_LAUNCHER_PROFILE_CLUSTER_H
 
+#include "launcher/flags/output.h"
 #include "launcher/session/emulate.h"
 #include "synth/job/job.h"
 
 struct mt_profile_cluster_options {
-    const char *out;    /* the cluster document to write */
-    const char *raw;    /* a CSV file for all samples, or null */
-    const char *device; /* "cpu", "cuda" */
+    const char *out;         /* the cluster document to write */
+    const char *raw;         /* a CSV file for all samples, or null */
+    const char *device;      /* "cpu", "cuda" */
+    struct mt_output output; /* of its tables */
     double budget_s, deadline_s;
     double heartbeat_s, start_s; /* see launcher/watch/watch.h */
     struct mt_emulation emulation;

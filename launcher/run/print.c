@@ -1,5 +1,6 @@
 /* A run as tables: its progress and end, and measured against predicted times. */
-#include "kernels/base/text/plain_table.h"
+#include <math.h>
+
 #include "kernels/base/text/units.h"
 #include "launcher/run/run.h"
 
@@ -15,7 +16,7 @@ const char *mt_run_step_text(const struct mt_run_doc *run, struct mt_arena *aren
                            100 * above);
 }
 
-static void print_head(const struct mt_run_doc *run, FILE *file) {
+static void say_head(const struct mt_run_doc *run, FILE *file) {
     struct mt_arena arena = MT_ARENA_INIT;
     char rate[MT_UNITS_TEXT], flops[MT_UNITS_TEXT], tokens[MT_UNITS_TEXT], time[MT_UNITS_TEXT];
     long long last = (long long)run->first_step + run->nlosses - 1;
@@ -41,41 +42,78 @@ static void print_head(const struct mt_run_doc *run, FILE *file) {
     mt_arena_release(&arena);
 }
 
-static void cell_times(struct mt_plain_table *table, double measured_s, double predicted_s) {
-    char text[MT_UNITS_TEXT];
-    mt_plain_table_cell(table, "%s", mt_units_seconds(measured_s, text));
-    if (predicted_s < 0) return;
-    mt_plain_table_cell(table, "%s", mt_units_seconds(predicted_s, text));
+static void put_head(const struct mt_run_doc *run, struct mt_tables *out) {
+    struct mt_table *t = mt_tables_add_values(out, "run");
+    bool timed = run->step_s > 0, losses = run->nlosses > 0;
+    mt_table_put_text(t, "ended", "%s", run->ended);
+    mt_table_put_text(t, "made_by", "%s", run->made_by);
+    mt_table_put_text(t, "mpi", "%s", run->mpi);
+    mt_table_put_text(t, "plan_hash", "%s", run->plan_hash);
+    mt_table_put_text(t, "model", "%s", run->model);
+    mt_table_put_real(t, "first_step", MT_UNIT_COUNT, losses ? (double)run->first_step : NAN);
+    mt_table_put_real(t, "last_step", MT_UNIT_COUNT, losses ? (double)run->first_step + run->nlosses - 1 : NAN);
+    mt_table_put_real(t, "tokens_per_step", MT_UNIT_QUANTITY, (double)run->tokens_per_step);
+    mt_table_put_real(t, "first_loss", MT_UNIT_NUMBER, losses ? run->losses[0] : NAN);
+    mt_table_put_real(t, "last_loss", MT_UNIT_NUMBER, losses ? run->losses[run->nlosses - 1] : NAN);
+    mt_table_put_real(t, "train_s", MT_UNIT_SECONDS, timed ? run->train_s : NAN);
+    mt_table_put_real(t, "step_s", MT_UNIT_SECONDS, timed ? run->step_s : NAN);
+    mt_table_put_real(t, "predicted_step_s", MT_UNIT_SECONDS, run->predicted_step_s > 0 ? run->predicted_step_s : NAN);
+    mt_table_put_real(t, "tokens_per_s", MT_UNIT_QUANTITY, timed ? run->tokens_per_s : NAN);
+    mt_table_put_real(t, "flops", MT_UNIT_FLOPS, timed ? run->flops_per_s : NAN);
+    mt_table_put_text(t, "parameter_hash", "%s", run->parameter_hash);
 }
 
-void mt_run_print(const struct mt_run_doc *run, FILE *file) {
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
-    char bytes[MT_UNITS_TEXT];
+static void add_validations(const struct mt_run_doc *run, struct mt_tables *out) {
+    struct mt_table *t = mt_tables_add(out, "validations", "validations", "");
+    t->machines_only = true;
+    mt_table_column(t, "step", "after step", MT_UNIT_COUNT);
+    mt_table_column(t, "loss", "loss", MT_UNIT_NUMBER)->decimals = 4;
+    for (int v = 0; v < run->nvals; v++) {
+        mt_table_row(t);
+        mt_cell_int(t, run->vals[v].step);
+        mt_cell_real(t, run->vals[v].loss);
+    }
+}
+
+static void add_ranks(const struct mt_run_doc *run, struct mt_tables *out) {
     bool predicted = run->predicted_step_s > 0;
-    print_head(run, file);
-    fprintf(file, "\nranks (median times of a step%s)\n", predicted ? ", measured and predicted" : "");
-    mt_plain_table_header(&table, ">rank", "host", "device", ">samples", ">computing", NULL);
-    if (predicted) mt_plain_table_column(&table, ">predicted");
-    mt_plain_table_column(&table, ">waiting");
-    if (predicted) mt_plain_table_column(&table, ">predicted");
-    mt_plain_table_column(&table, ">in collectives");
-    mt_plain_table_column(&table, ">memory");
-    mt_plain_table_column(&table, ">planned");
+    struct mt_table *t = mt_tables_add(
+        out, "ranks", "ranks", predicted ? "median times of a step, measured and predicted" : "median times of a step");
+    mt_table_column(t, "rank", "rank", MT_UNIT_COUNT);
+    mt_table_column(t, "host", "host", MT_UNIT_TEXT);
+    mt_table_column(t, "device", "device", MT_UNIT_TEXT);
+    mt_table_column(t, "samples", "samples", MT_UNIT_COUNT);
+    mt_table_column(t, "compute_s", "computing", MT_UNIT_SECONDS);
+    mt_table_column(t, "predicted_compute_s", "predicted", MT_UNIT_SECONDS)->machines_only = !predicted;
+    mt_table_column(t, "wait_s", "waiting", MT_UNIT_SECONDS);
+    mt_table_column(t, "predicted_wait_s", "predicted", MT_UNIT_SECONDS)->machines_only = !predicted;
+    mt_table_column(t, "collectives_s", "in collectives", MT_UNIT_SECONDS);
+    mt_table_column(t, "memory_bytes", "memory", MT_UNIT_BYTES);
+    mt_table_column(t, "arena_bytes", "planned", MT_UNIT_BYTES);
     for (int r = 0; r < run->nranks; r++) {
         const struct mt_run_rank *rank = &run->ranks[r];
-        mt_plain_table_row(&table);
-        mt_plain_table_cell(&table, "%d", r);
-        mt_plain_table_cell(&table, "%s", rank->host);
-        mt_plain_table_cell(&table, "%s", rank->device);
+        mt_table_row(t);
+        mt_cell_int(t, r);
+        mt_cell_text(t, "%s", rank->host);
+        mt_cell_text(t, "%s", rank->device);
         if (rank->idle) continue; /* as its device says */
-        mt_plain_table_cell(&table, "%lld", (long long)rank->samples);
-        cell_times(&table, rank->step_compute_s, predicted ? rank->predicted_compute_s : -1);
-        cell_times(&table, rank->step_wait_s, predicted ? rank->predicted_wait_s : -1);
-        cell_times(&table, rank->step_comm_s, -1);
         double used = (double)(rank->peak_rss_bytes - rank->start_rss_bytes);
-        mt_plain_table_cell(&table, "%s", mt_units_bytes(used > 0 ? used : 0, bytes));
-        mt_plain_table_cell(&table, "%s", mt_units_bytes((double)rank->arena_bytes, bytes));
+        mt_cell_int(t, rank->samples);
+        mt_cell_real(t, rank->step_compute_s);
+        mt_cell_real(t, predicted ? rank->predicted_compute_s : NAN);
+        mt_cell_real(t, rank->step_wait_s);
+        mt_cell_real(t, predicted ? rank->predicted_wait_s : NAN);
+        mt_cell_real(t, rank->step_comm_s);
+        mt_cell_real(t, used > 0 ? used : 0);
+        mt_cell_int(t, rank->arena_bytes);
     }
-    mt_plain_table_fold(&table, 2, ">ranks");
-    mt_plain_table_print(&table, 2, file);
+    mt_table_fold(t, 2, "ranks");
+}
+
+void mt_run_tables(const struct mt_run_doc *run, struct mt_tables *out) {
+    say_head(run, mt_tables_say_begin(out));
+    mt_tables_say_end(out);
+    put_head(run, out);
+    if (run->nvals) add_validations(run, out);
+    add_ranks(run, out);
 }

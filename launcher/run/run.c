@@ -183,13 +183,15 @@ static enum mt_status read_run(struct mt_json root, struct mt_run_doc *run, stru
 }
 
 enum mt_status mt_run_read(const char *path, struct mt_run_doc *run, struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
     struct mt_json_doc doc;
     mt_run_init(run, 0);
-    enum mt_status st = mt_json_load(path, &doc, err);
+    enum mt_status st = mt_json_load(mt_file_in(path, "run.json", &arena), &doc, err);
     if (!st) {
         st = read_run(doc.root, run, err);
         mt_json_release(&doc);
     }
+    mt_arena_release(&arena);
     if (st) mt_run_release(run);
     return st;
 }

@@ -11,6 +11,7 @@
 
 #include "kernels/base/arena.h"
 #include "kernels/base/err.h"
+#include "kernels/base/table/table.h"
 
 #define MT_RUN_FORMAT "motley-run"
 #define MT_RUN_VERSION 3
@@ -77,7 +78,8 @@ enum mt_status mt_run_read(const char *path, struct mt_run_doc *run,
                            struct mt_err *err); /* checked; the caller releases it */
 enum mt_status mt_run_write(const struct mt_run_doc *run, const char *path, struct mt_err *err);
 
-void mt_run_print(const struct mt_run_doc *run, FILE *file); /* tables for people */
+/* Sentences, and the tables "run" (one row), "validations", "ranks". */
+void mt_run_tables(const struct mt_run_doc *run, struct mt_tables *out);
 /* "step 212 ms, predicted 208 ms (+1.9%, within the band of -3% +5%)", or its first part without prediction; in
  * `arena`. */
 const char *mt_run_step_text(const struct mt_run_doc *run, struct mt_arena *arena);

@@ -1,7 +1,6 @@
 /* A plan explained: sentences, what its program does, the classics beside it, bottlenecks. */
 #include <math.h>
 
-#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "launcher/show/show.h"
 #include "planner/review/explain.h"
@@ -84,59 +83,85 @@ static void say_classic(const struct mt_explained *e, const struct mt_classic *c
         fprintf(file, "%.1f times as long (%s): %s", factor, mt_units_seconds(c->step_s, step), c->why);
 }
 
-static void say_classics(const struct mt_explained *e, FILE *file) {
+static void add_classics(const struct mt_explained *e, struct mt_tables *out) {
     const struct mt_classics *all = &e->classics;
     if (!all->count) return;
-    fprintf(file, "\nbeside the classics among these ranks, with the same buckets\n");
+    mt_tables_say(out, "%s", "");
+    mt_tables_say_styled(out, MT_STYLE_HEADING, "beside the classics among these ranks, with the same buckets");
+    FILE *file = mt_tables_say_begin(out);
     for (int i = 0; i < all->count; i++) {
         fprintf(file, "  ");
         say_classic(e, &all->items[i], file);
         fputc('\n', file);
     }
+    mt_tables_say_end(out);
+    struct mt_table *t = mt_tables_add(out, "classics", "classics among these ranks, with the same buckets", "");
+    t->machines_only = true;
+    mt_table_column(t, "strategy", "strategy", MT_UNIT_TEXT);
+    mt_table_column(t, "step_s", "step", MT_UNIT_SECONDS);
+    mt_table_column(t, "against", "against this", MT_UNIT_CHANGE);
+    mt_table_column(t, "same", "", MT_UNIT_TEXT);
+    mt_table_column(t, "why", "why", MT_UNIT_TEXT);
+    for (int i = 0; i < all->count; i++) {
+        const struct mt_classic *c = &all->items[i];
+        mt_table_row(t);
+        mt_cell_text(t, "%s", c->name);
+        mt_cell_real(t, c->fits ? c->step_s : NAN);
+        mt_cell_real(t, c->fits ? c->step_s / e->plan->prediction->step_s - 1 : NAN);
+        mt_cell_text(t, "%s", c->fits && c->same ? "this program" : "");
+        mt_cell_text(t, "%s", c->why ? c->why : "");
+    }
 }
 
-static void print_bottlenecks(const struct mt_explained *e, FILE *file) {
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
-    char saves[MT_UNITS_TEXT];
+static void add_bottlenecks(const struct mt_explained *e, struct mt_tables *out) {
     const struct mt_bottlenecks *b = &e->bottlenecks;
-    int shown = 0;
-    for (int i = 0; i < b->ntried && b->items[i].saves_s > 0 && i < SHOWN_BOTTLENECKS; i++) shown++;
-    if (!shown) return;
-    fprintf(file,
-            "\nbottlenecks (time saved by one percent more of each, shares solved again; of %d resources, %d were "
-            "tried)\n",
-            b->count, b->ntried);
-    for (int i = 0; i < shown; i++) {
-        mt_plain_table_row(&table);
-        mt_plain_table_cell(&table, "%s", b->items[i].what);
-        mt_plain_table_cell(&table, "%s", mt_units_seconds(b->items[i].saves_s, saves));
-        mt_plain_table_cell(&table, "%.2f%%", 100 * b->items[i].saves_s / b->base_s);
+    int saving = 0;
+    while (saving < b->ntried && b->items[saving].saves_s > 0) saving++;
+    if (!saving) return;
+    struct mt_table *t = mt_tables_add(out, "bottlenecks", "bottlenecks",
+                                       mt_arena_printf(&out->arena,
+                                                       "time saved by one percent more of each, shares solved again; "
+                                                       "of %d resources, %d were tried",
+                                                       b->count, b->ntried));
+    t->bare = true;
+    t->shown = SHOWN_BOTTLENECKS;
+    mt_table_column(t, "what", "what", MT_UNIT_TEXT);
+    mt_table_column(t, "saves_s", "saves", MT_UNIT_SECONDS);
+    mt_table_column(t, "saves_part", "of the step", MT_UNIT_FRACTION)->decimals = 2;
+    for (int i = 0; i < saving; i++) {
+        mt_table_row(t);
+        mt_cell_text(t, "%s", b->items[i].what);
+        mt_cell_real(t, b->items[i].saves_s);
+        mt_cell_real(t, b->items[i].saves_s / b->base_s);
     }
-    mt_plain_table_print(&table, 2, file);
 }
 
-static void print_rows(const struct mt_explained *e, FILE *file) {
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
-    char step[MT_UNITS_TEXT];
-    fprintf(file, "\nsolved again with more of one resource\n");
-    mt_plain_table_header(&table, "", ">step", ">gain", NULL);
-    mt_plain_table_row(&table);
-    mt_plain_table_cell(&table, "nothing more, shares solved again");
-    mt_plain_table_cell(&table, "%s", mt_units_seconds(e->base_s, step));
+static void add_rows(const struct mt_explained *e, struct mt_tables *out) {
+    struct mt_table *t = mt_tables_add(out, "relaxed", "solved again with more of one resource", "");
+    mt_table_column(t, "what", "", MT_UNIT_TEXT);
+    mt_table_column(t, "step_s", "step", MT_UNIT_SECONDS);
+    mt_table_column(t, "gain", "gain", MT_UNIT_FRACTION);
+    mt_table_row(t);
+    mt_cell_text(t, "nothing more, shares solved again");
+    mt_cell_real(t, e->base_s);
     for (int i = 0; i < e->nrows; i++) {
-        mt_plain_table_row(&table);
-        mt_plain_table_cell(&table, "%s", e->rows[i].what);
-        mt_plain_table_cell(&table, "%s", mt_units_seconds(e->rows[i].step_s, step));
-        mt_plain_table_cell(&table, "%.1f%%", 100 * (e->base_s / e->rows[i].step_s - 1));
+        mt_table_row(t);
+        mt_cell_text(t, "%s", e->rows[i].what);
+        mt_cell_real(t, e->rows[i].step_s);
+        mt_cell_real(t, e->base_s / e->rows[i].step_s - 1);
+        if (e->rows[i].step_s < 0.995 * e->base_s) mt_cell_style(t, MT_STYLE_BETTER);
     }
-    mt_plain_table_print(&table, 2, file);
 }
 
-void mt_explained_print(const struct mt_explained *explained, const struct mt_planned *planned, FILE *file) {
+void mt_explained_tables(const struct mt_explained *explained, const struct mt_planned *planned,
+                         struct mt_tables *out) {
     static void (*const sentences[])(const struct mt_explained *, FILE *) = {say_step, say_longest, say_bottleneck,
                                                                              say_best};
-    static void (*const tables[])(const struct mt_explained *, FILE *) = {say_classics, print_bottlenecks, print_rows};
+    static void (*const tables[])(const struct mt_explained *, struct mt_tables *) = {add_classics, add_bottlenecks,
+                                                                                      add_rows};
+    FILE *file = mt_tables_say_begin(out);
     for (size_t i = 0; i < sizeof sentences / sizeof *sentences; i++) sentences[i](explained, file);
-    mt_told_print(planned, file);
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) tables[i](explained, file);
+    mt_tables_say_end(out);
+    mt_told_tables(planned, out);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) tables[i](explained, out);
 }

@@ -10,7 +10,6 @@
 
 #include "kernels/base/text/printed.h"
 #include "kernels/base/text/ranks.h"
-#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "launcher/show/moves.h"
 #include "launcher/show/sections.h"
@@ -24,8 +23,8 @@ struct layouts {
     int nnodes;
     int *place, *first_of_node, *first_at_place; /* with several nodes: [nranks], [nnodes], [places]: ranks */
     struct mt_sections sections;
-    const char **text; /* [sections]: what is printed of each */
-    bool *printed;     /* [sections] */
+    const char **text, **name; /* [sections]: what people read of each; "h.0-11.mlp" of the first of alike ones */
+    bool *printed, *first;     /* [sections]; first of those that read the same */
     int *stored, *used,
         *made; /* [gvalues of parameters]: program values; made: the gradient as the backward pass makes it */
 };
@@ -137,15 +136,22 @@ static const char *short_name(const struct mt_section *section, const char *name
     return !strncmp(name, section->path, length) && name[length] == '.' ? name + length + 1 : name;
 }
 
-static void add_weights(struct layouts *l, int s, struct mt_plain_table *table) {
+/* The first cells of a row: the section's name and number of layers. */
+static void begin_row(struct layouts *l, int s, struct mt_table *table) {
+    mt_table_row(table);
+    mt_cell_text(table, "%s", l->name[s] ? l->name[s] : "");
+    mt_cell_text(table, "%s", s < 0 ? "" : l->sections.items[s].kind);
+}
+
+static void add_weights(struct layouts *l, int s, struct mt_table *table) {
     const struct mt_graph *g = l->graph;
     for (int v = 0; v < g->nvalues; v++) {
         if (!g->values[v].param || l->sections.of_value[v] != s) continue;
-        mt_plain_table_row(table);
-        mt_plain_table_cell(table, "%s", short_name(&l->sections.items[s], g->values[v].name));
-        mt_plain_table_cell(table, "%s", box_text(l, l->stored[v]));
-        mt_plain_table_cell(table, "%s", box_text(l, l->used[v] >= 0 ? l->used[v] : l->stored[v]));
-        mt_plain_table_cell(table, "%s", box_text(l, g->values[v].gradient >= 0 ? l->made[g->values[v].gradient] : -1));
+        begin_row(l, s, table);
+        mt_cell_text(table, "%s", short_name(&l->sections.items[s], g->values[v].name));
+        mt_cell_text(table, "%s", box_text(l, l->stored[v]));
+        mt_cell_text(table, "%s", box_text(l, l->used[v] >= 0 ? l->used[v] : l->stored[v]));
+        mt_cell_text(table, "%s", box_text(l, g->values[v].gradient >= 0 ? l->made[g->values[v].gradient] : -1));
     }
 }
 
@@ -167,40 +173,54 @@ static bool is_told(struct layouts *l, const struct mt_op *op) {
     return !same || mt_op_is_attention(op->kind) || mt_sections_is_module(&l->sections, op->name);
 }
 
-static void add_activations(struct layouts *l, int s, struct mt_plain_table *table) {
+static void add_activations(struct layouts *l, int s, struct mt_table *table) {
     const struct mt_graph *g = l->graph;
     for (int o = 0; o < g->nops; o++) {
         const struct mt_op *op = &g->ops[o];
         if (l->sections.of_value[op->out[0]] != s || l->made[op->out[0]] < 0 || !is_told(l, op)) continue;
-        mt_plain_table_row(table);
-        mt_plain_table_cell(table, "%s", short_name(&l->sections.items[s], op->name));
-        mt_plain_table_cell(table, "activation");
-        mt_plain_table_cell(table, "%s", box_text(l, l->made[op->out[0]]));
+        begin_row(l, s, table);
+        mt_cell_text(table, "%s", short_name(&l->sections.items[s], op->name));
+        mt_cell_text(table, "activation");
+        mt_cell_text(table, "%s", box_text(l, l->made[op->out[0]]));
     }
 }
 
+static const char *const over_names[] = {"", "devices", "hosts", "all"};
+
 static void print_collectives(struct layouts *l, int s, FILE *out) {
-    static const char *const over[] = {"", " (devices)", " (hosts)", " (all)"};
     struct mt_move *list;
     int count = mt_moves_list(l->program, &l->sections, s, &l->arena, &list);
     char text[MT_UNITS_TEXT];
-    for (int i = 0; i < count; i++)
-        fprintf(out, "  %s of %s: %d ranks%s, %s%s\n", mt_coll_name(list[i].coll), mt_moved_names[list[i].what],
-                list[i].size, over[list[i].over], mt_units_bytes((double)list[i].bytes, text),
+    for (int i = 0; i < count; i++) {
+        const char *over = over_names[list[i].over];
+        fprintf(out, "  %s of %s: %d ranks%s%s%s, %s%s\n", mt_coll_name(list[i].coll), mt_moved_names[list[i].what],
+                list[i].size, *over ? " (" : "", over, *over ? ")" : "", mt_units_bytes((double)list[i].bytes, text),
                 s >= 0 && l->sections.items[s].layer >= 0 ? " a layer" : "");
+    }
 }
 
+static struct mt_table *begin_boxes(struct mt_tables *out, bool machines) {
+    struct mt_table *t = mt_tables_add(out, "layouts", "", "");
+    t->machines_only = machines;
+    mt_table_column(t, "section", "", MT_UNIT_TEXT)->machines_only = true;
+    mt_table_column(t, "kind", "", MT_UNIT_TEXT)->machines_only = true;
+    mt_table_column(t, "name", "", MT_UNIT_TEXT);
+    mt_table_column(t, "stored", "stored", MT_UNIT_TEXT);
+    mt_table_column(t, "used", "used", MT_UNIT_TEXT);
+    mt_table_column(t, "gradient", "gradient", MT_UNIT_TEXT);
+    return t;
+}
+
+/* What people read of a section, by which sections are compared. */
 static void describe(struct layouts *l, int s) {
     struct mt_printed printed;
     FILE *out = mt_printed_begin(&printed);
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
-    mt_plain_table_header(&table, "", "stored", "used", "gradient", NULL);
-    add_weights(l, s, &table);
-    add_activations(l, s, &table);
-    if (table.nlines > 1)
-        mt_plain_table_print(&table, 2, out);
-    else
-        mt_arena_release(&table.arena);
+    struct mt_tables doc = MT_TABLES_INIT;
+    struct mt_table *table = begin_boxes(&doc, false);
+    add_weights(l, s, table);
+    add_activations(l, s, table);
+    if (table->nrows) mt_tables_write(&doc, MT_TABLES_TEXT, out);
+    mt_tables_release(&doc);
     print_collectives(l, s, out);
     char *text = mt_printed_end(&printed);
     l->text[s] = mt_arena_strdup(&l->arena, text);
@@ -209,35 +229,85 @@ static void describe(struct layouts *l, int s) {
 
 /* ---- all sections ---- */
 
-/* "h.0-11.mlp" for the layers that read as this one. */
-static void print_section(struct layouts *l, int s, FILE *file) {
+/* "h.0-11.mlp" for the layers that read as this one; *n: how many there are. */
+static const char *name_of(struct layouts *l, int s, int *n) {
     const struct mt_section *first = &l->sections.items[s];
-    int *layers = mt_new(&l->arena, int, l->sections.count), n = 0;
+    int *layers = mt_new(&l->arena, int, l->sections.count);
+    *n = 0;
     for (int i = s; i < l->sections.count; i++) {
         const struct mt_section *other = &l->sections.items[i];
         if (l->printed[i] || strcmp(other->pattern, first->pattern) || strcmp(l->text[i], l->text[s])) continue;
         l->printed[i] = true;
-        layers[n++] = other->layer;
+        layers[(*n)++] = other->layer;
     }
     const char *star = strchr(first->pattern, '*');
-    if (star && n > 1) {
-        char *ranks = mt_arena_strdup(&l->arena, mt_ranks_text(layers, n, MT_RANKS_RANGES, &l->arena));
-        for (char *gap = ranks; (gap = strchr(gap, ' ')) != NULL;) *gap = ',';
-        fprintf(file, "\n%.*s%s%s", (int)(star - first->pattern), first->pattern, ranks, star + 1);
-    } else {
-        fprintf(file, "\n%s", first->path);
-    }
-    if (*first->kind) fprintf(file, "  %s", first->kind);
-    if (n > 1) fprintf(file, ", %d layers", n);
-    fprintf(file, "\n%s", l->text[s]);
+    if (!star || *n < 2) return first->path;
+    char *ranks = mt_arena_strdup(&l->arena, mt_ranks_text(layers, *n, MT_RANKS_RANGES, &l->arena));
+    for (char *gap = ranks; (gap = strchr(gap, ' ')) != NULL;) *gap = ',';
+    return mt_arena_printf(&l->arena, "%.*s%s%s", (int)(star - first->pattern), first->pattern, ranks, star + 1);
 }
 
-void mt_layouts_print(const struct mt_program *program, FILE *file) {
+static void say_section(struct layouts *l, int s, struct mt_tables *out) {
+    int n;
+    l->name[s] = name_of(l, s, &n);
+    l->first[s] = true;
+    FILE *file = mt_tables_say_begin(out);
+    fprintf(file, "\n%s", l->name[s]);
+    if (*l->sections.items[s].kind) fprintf(file, "  %s", l->sections.items[s].kind);
+    if (n > 1) fprintf(file, ", %d layers", n);
+    fprintf(file, "\n%s", l->text[s]);
+    mt_tables_say_end(out);
+}
+
+/* The same for machines. */
+static void add_boxes(struct layouts *l, struct mt_tables *out) {
+    struct mt_table *t = begin_boxes(out, true);
+    for (int s = 0; s < l->sections.count; s++) {
+        if (!l->first[s]) continue;
+        add_weights(l, s, t);
+        add_activations(l, s, t);
+    }
+}
+
+static void add_moves(struct layouts *l, struct mt_tables *out) {
+    struct mt_table *t = mt_tables_add(out, "moves", "", "");
+    t->machines_only = true;
+    mt_table_column(t, "section", "", MT_UNIT_TEXT); /* "": what is in no section */
+    mt_table_column(t, "collective", "", MT_UNIT_TEXT);
+    mt_table_column(t, "of", "", MT_UNIT_TEXT);
+    mt_table_column(t, "ranks", "", MT_UNIT_COUNT);
+    mt_table_column(t, "over", "", MT_UNIT_TEXT);
+    mt_table_column(t, "bytes", "", MT_UNIT_BYTES);
+    for (int s = -1; s < l->sections.count; s++) {
+        struct mt_move *list;
+        if (s >= 0 && !l->first[s]) continue;
+        int count = mt_moves_list(l->program, &l->sections, s, &l->arena, &list);
+        for (int i = 0; i < count; i++) {
+            mt_table_row(t);
+            mt_cell_text(t, "%s", s < 0 ? "" : l->name[s]);
+            mt_cell_text(t, "%s", mt_coll_name(list[i].coll));
+            mt_cell_text(t, "%s", mt_moved_names[list[i].what]);
+            mt_cell_int(t, list[i].size);
+            mt_cell_text(t, "%s", over_names[list[i].over]);
+            mt_cell_int(t, list[i].bytes);
+        }
+    }
+}
+
+static void say_rest(struct layouts *l, struct mt_tables *out) {
+    mt_tables_say(out, "\nthe rest");
+    print_collectives(l, -1, mt_tables_say_begin(out));
+    mt_tables_say_end(out);
+}
+
+void mt_layouts_tables(const struct mt_program *program, struct mt_tables *out) {
     const struct mt_graph *g = program->graph;
     struct layouts l = {.program = program, .graph = g, .nnodes = 1};
     find_places(&l);
     mt_sections_find(g, &l.sections);
     l.text = mt_new(&l.arena, const char *, l.sections.count + 1);
+    l.name = mt_new(&l.arena, const char *, l.sections.count + 1);
+    l.first = mt_new(&l.arena, bool, l.sections.count + 1);
     l.printed = mt_new(&l.arena, bool, l.sections.count + 1);
     l.stored = mt_new(&l.arena, int, g->nvalues);
     l.used = mt_new(&l.arena, int, g->nvalues);
@@ -245,14 +315,17 @@ void mt_layouts_print(const struct mt_program *program, FILE *file) {
     for (int v = 0; v < g->nvalues; v++) l.stored[v] = l.used[v] = l.made[v] = -1;
     find_values(&l);
     for (int s = 0; s < l.sections.count; s++) describe(&l, s);
+    FILE *file = mt_tables_say_begin(out);
     fprintf(file, "%d rank%s", program->nranks, program->nranks == 1 ? "" : "s");
     if (l.nnodes > 1) fprintf(file, " on %d hosts", l.nnodes);
     fprintf(file, "; [a | b/4]: axis b divided over 4 ranks%s; ~: unequally; sum/2: each has one of 2 terms\n",
             l.nnodes > 1 ? " (host, device: over these)" : "");
+    mt_tables_say_end(out);
     for (int s = 0; s < l.sections.count; s++)
-        if (!l.printed[s] && *l.text[s]) print_section(&l, s, file);
-    fprintf(file, "\nthe rest\n");
-    print_collectives(&l, -1, file);
+        if (!l.printed[s] && *l.text[s]) say_section(&l, s, out);
+    say_rest(&l, out);
+    add_boxes(&l, out);
+    add_moves(&l, out);
     mt_sections_release(&l.sections);
     mt_arena_release(&l.arena);
 }

@@ -9,7 +9,7 @@
 
 static const struct {
     const char *format;
-    enum mt_status (*show)(const char *path, FILE *file, bool *outliers, struct mt_err *err);
+    enum mt_status (*show)(const char *path, struct mt_tables *out, bool *outliers, struct mt_err *err);
 } documents[] = {
 #define MT_DOCUMENT(format, name) {format, mt_show_##name},
 #include "launcher/show/documents.def"
@@ -17,12 +17,12 @@ static const struct {
 };
 enum { NDOCUMENTS = sizeof documents / sizeof documents[0] };
 
-enum mt_status mt_document_format(const char *path, char format[64], struct mt_err *err) {
+static enum mt_status format_of(const char *path, char format[64], struct mt_err *err) {
     unsigned char head[9] = {0};
     struct stat about;
     if (mt_is_folder(path)) {
-        mt_fail(err, MT_EINPUT, "%s: is a folder, not a document", path);
-        return mt_err_hint(err, "name a file in it, as %s/run.json of a run", path);
+        mt_fail(err, MT_EINPUT, "%s: is a folder without a run.json", path);
+        return mt_err_hint(err, "name a document, or the folder of a run, as --out of `motley train` had it");
     }
     if (!stat(path, &about) && !S_ISREG(about.st_mode)) {
         mt_fail(err, MT_EINPUT, "%s: is not a regular file", path);
@@ -48,13 +48,20 @@ enum mt_status mt_document_format(const char *path, char format[64], struct mt_e
     return st;
 }
 
-enum mt_status mt_show(const char *path, FILE *file, bool *outliers, struct mt_err *err) {
+enum mt_status mt_document_format(const char *path, char format[64], struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    enum mt_status st = format_of(mt_file_in(path, "run.json", &arena), format, err);
+    mt_arena_release(&arena);
+    return st;
+}
+
+enum mt_status mt_show(const char *path, struct mt_tables *out, bool *outliers, struct mt_err *err) {
     *outliers = false;
     char format[64], known[300] = "";
     enum mt_status st = mt_document_format(path, format, err);
     if (st) return st;
     for (int d = 0; d < NDOCUMENTS; d++) {
-        if (!strcmp(documents[d].format, format)) return documents[d].show(path, file, outliers, err);
+        if (!strcmp(documents[d].format, format)) return documents[d].show(path, out, outliers, err);
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", d ? ", " : "", documents[d].format);
     }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "kernels/base/text/ranks.h"
-#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "launcher/show/moves.h"
 #include "launcher/show/show.h"
@@ -171,7 +170,7 @@ static const char *name_of(struct telling *t, const int *layers, int n, int s) {
                            mt_ranks_text(layers, n, MT_RANKS_NAME, &t->arena));
 }
 
-static void add_rows(struct telling *t, int s, struct mt_plain_table *table) {
+static void add_rows(struct telling *t, int s, struct mt_table *table) {
     static const char *const titles[LINES] = {"divided", "forward", "backward", "weights", "gradients", "state"};
     int *layers = mt_new(&t->arena, int, t->sections.count), n = 0;
     for (int i = s; i < t->sections.count; i++)
@@ -179,11 +178,10 @@ static void add_rows(struct telling *t, int s, struct mt_plain_table *table) {
     const char *name = name_of(t, layers, n, s);
     for (int i = 0; i < LINES; i++) {
         if (!*t->lines[s][i]) continue;
-        mt_plain_table_row(table);
-        mt_plain_table_cell(table, "%s", name);
-        mt_plain_table_cell(table, "%s", titles[i]);
-        mt_plain_table_cell(table, "%s", t->lines[s][i]);
-        name = "";
+        mt_table_row(table);
+        mt_cell_text(table, "%s", name);
+        mt_cell_text(table, "%s", titles[i]);
+        mt_cell_text(table, "%s", t->lines[s][i]);
     }
 }
 
@@ -195,22 +193,24 @@ static void tell_section(struct telling *t, int s) {
     t->told[s] = !*t->sections.items[s].kind || !*lines[0];
 }
 
-void mt_told_print(const struct mt_planned *planned, FILE *file) {
+void mt_told_tables(const struct mt_planned *planned, struct mt_tables *out) {
     const struct mt_decisions *d = &planned->choice.decisions;
     struct telling t = {.choice = &planned->choice, .program = &planned->program, .graph = planned->graph};
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
+    const char *note = d->gather == MT_GATHER_LAYER
+                           ? "weights that are not where they are used are gathered for each layer"
+                           : "weights that are not where they are used are gathered once a step";
+    struct mt_table *table =
+        mt_tables_add(out, "program", "what the program does", mt_decisions_shard_state(d) ? note : "");
+    table->bare = true;
+    mt_table_column(table, "layers", "layers", MT_UNIT_TEXT)->once = true;
+    mt_table_column(table, "what", "what", MT_UNIT_TEXT);
+    mt_table_column(table, "how", "how", MT_UNIT_TEXT);
     mt_sections_find(t.graph, &t.sections);
     t.lines = mt_arena_alloc(&t.arena, (size_t)(t.sections.count + 1) * sizeof *t.lines);
     t.told = mt_new(&t.arena, bool, t.sections.count + 1);
     for (int s = 0; s < t.sections.count; s++) tell_section(&t, s);
-    fprintf(file, "\nwhat the program does");
-    if (mt_decisions_shard_state(d))
-        fprintf(file, " (weights that are not where they are used are gathered %s)",
-                d->gather == MT_GATHER_LAYER ? "for each layer" : "once a step");
-    fputc('\n', file);
     for (int s = 0; s < t.sections.count; s++)
-        if (!t.told[s]) add_rows(&t, s, &table);
-    mt_plain_table_print(&table, 2, file);
+        if (!t.told[s]) add_rows(&t, s, table);
     mt_sections_release(&t.sections);
     mt_arena_release(&t.arena);
 }

@@ -1,9 +1,9 @@
 /* Answers of motley whatif, as tables and as JSON. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/base/text/json.h"
-#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "launcher/show/show.h"
 #include "planner/review/whatif.h"
@@ -18,44 +18,6 @@ static double hours_of(const struct mt_whatif *w, const struct mt_whatif_row *ro
 }
 static double cost_of_million(const struct mt_whatif_alternative *a, const struct mt_whatif_row *row) {
     return a->per_hour / 3600 / row->tokens_per_s * 1e6;
-}
-
-static void add_header(const struct mt_whatif *w, struct mt_plain_table *table) {
-    char text[MT_UNITS_TEXT];
-    mt_plain_table_header(table, "", ">devices", ">step", ">tokens/s", ">band", "", ">least memory left", "figures", NULL);
-    if (w->tokens > 0)
-        mt_plain_table_column(table, mt_arena_printf(&table->arena, ">%s tokens", mt_units_count(w->tokens, text)));
-    if (w->prices) mt_plain_table_header(table, ">cost/h", ">per M tokens", NULL);
-    if (w->prices && w->tokens > 0) mt_plain_table_column(table, ">cost");
-    mt_plain_table_column(table, "waits for");
-}
-
-static void add_figures(const struct mt_whatif *w, const struct mt_whatif_row *row, const struct mt_whatif_row *first,
-                        const struct mt_whatif_alternative *alternative, int note, struct mt_plain_table *table) {
-    char text[MT_UNITS_TEXT];
-    mt_plain_table_cell(table, "%s", mt_units_seconds(row->step_s, text));
-    mt_plain_table_cell(table, "%s", mt_units_count(row->tokens_per_s, text));
-    mt_plain_table_cell(table, "-%.0f%% +%.0f%%", 100 * row->error_below, 100 * row->error);
-    if (first->refused)
-        mt_plain_table_cell(table, "-");
-    else
-        mt_plain_table_cell(table, row->tie >= 0 ? "x %.2f, tie with row %d" : "x %.2f",
-                      row->tokens_per_s / first->tokens_per_s, row->tie + 1);
-    if (row->headroom_rank < 0)
-        mt_plain_table_cell(table, "-");
-    else
-        mt_plain_table_cell(table, "%s (rank %d)", mt_units_bytes((double)row->headroom_bytes, text), row->headroom_rank);
-    if (row->cannot_run)
-        mt_plain_table_cell(table, "%s, cannot run here: see [%d]", figures(row), note);
-    else
-        mt_plain_table_cell(table, "%s", figures(row));
-    if (w->tokens > 0) mt_plain_table_cell(table, "%s", mt_units_seconds(3600 * hours_of(w, row), text));
-    if (w->prices) {
-        mt_plain_table_cell(table, "%.2f", alternative->per_hour);
-        mt_plain_table_cell(table, "%.3g", cost_of_million(alternative, row));
-    }
-    if (w->prices && w->tokens > 0) mt_plain_table_cell(table, "%.2f", alternative->per_hour * hours_of(w, row));
-    mt_plain_table_cell(table, "%s", row->binds);
 }
 
 /* Why there is no plan, or why it cannot run; or null. */
@@ -78,27 +40,101 @@ static int note_number(const struct mt_whatif_answer *answer, int row, bool *fir
     return number;
 }
 
-void mt_whatif_print(const struct mt_whatif *w, const struct mt_whatif_answer *answer, FILE *file) {
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
+static struct mt_table *begin(const struct mt_whatif *w, const struct mt_whatif_answer *answer, struct mt_tables *out) {
+    char text[MT_UNITS_TEXT];
+    bool idle = false;
+    for (int i = 0; i < answer->count; i++) idle |= answer->rows[i].nidle > 0;
+    struct mt_table *t = mt_tables_add(out, "whatif", "", "");
+    mt_table_column(t, "model", "", MT_UNIT_TEXT)->machines_only = true;
+    mt_table_column(t, "what", "", MT_UNIT_TEXT);
+    mt_table_column(t, "devices", "devices", MT_UNIT_COUNT);
+    mt_table_column(t, "idle", "idle", MT_UNIT_COUNT)->machines_only = !idle;
+    mt_table_column(t, "step_s", "step", MT_UNIT_SECONDS);
+    mt_table_column(t, "tokens_per_s", "tokens/s", MT_UNIT_QUANTITY);
+    mt_table_column(t, "band_below", "band", MT_UNIT_CHANGE)->decimals = 0;
+    mt_table_column(t, "band_above", "", MT_UNIT_CHANGE)->decimals = 0;
+    mt_table_column(t, "gain", "", MT_UNIT_RATIO);
+    mt_table_column(t, "tie", "", MT_UNIT_TEXT);
+    mt_table_column(t, "tie_row", "", MT_UNIT_COUNT)->machines_only = true;
+    mt_table_column(t, "headroom_bytes", "least memory left", MT_UNIT_BYTES);
+    mt_table_column(t, "headroom_rank", "on rank", MT_UNIT_COUNT);
+    mt_table_column(t, "figures", "figures", MT_UNIT_TEXT);
+    const char *time = mt_arena_printf(&out->arena, "%s tokens", mt_units_count(w->tokens, text));
+    mt_table_column(t, "time_s", time, MT_UNIT_SECONDS)->machines_only = !(w->tokens > 0);
+    mt_table_column(t, "cost_per_hour", "cost/h", MT_UNIT_MONEY)->machines_only = !w->prices;
+    mt_table_column(t, "cost_per_million_tokens", "per M tokens", MT_UNIT_MONEY)->machines_only = !w->prices;
+    mt_table_column(t, "cost", "cost", MT_UNIT_MONEY)->machines_only = !w->prices || !(w->tokens > 0);
+    mt_table_column(t, "waits_for", "waits for", MT_UNIT_TEXT);
+    mt_table_column(t, "refused", "", MT_UNIT_TEXT)->machines_only = true;
+    mt_table_column(t, "cannot_run", "", MT_UNIT_TEXT)->machines_only = true;
+    return t;
+}
+
+/* Against the first row. */
+static void add_gain(const struct mt_whatif_row *row, const struct mt_whatif_row *first, struct mt_table *t) {
+    double gain = first->refused ? NAN : row->tokens_per_s / first->tokens_per_s;
+    mt_cell_real(t, gain);
+    if (gain > 1 && row->tie < 0 && row != first) mt_cell_style(t, MT_STYLE_BETTER);
+    if (row->tie >= 0 && !first->refused)
+        mt_cell_text(t, "tie with row %d", row->tie + 1);
+    else
+        mt_cell_text(t, "%s", "");
+    mt_cell_real(t, row->tie >= 0 ? (double)row->tie + 1 : NAN);
+}
+
+static void add_figures(const struct mt_whatif *w, const struct mt_whatif_row *row, const struct mt_whatif_row *first,
+                        const struct mt_whatif_alternative *alternative, int note, struct mt_table *t) {
+    bool limited = row->headroom_rank >= 0;
+    mt_cell_real(t, row->step_s);
+    mt_cell_real(t, row->tokens_per_s);
+    mt_cell_real(t, -row->error_below);
+    mt_cell_real(t, row->error);
+    add_gain(row, first, t);
+    mt_cell_real(t, limited ? (double)row->headroom_bytes : NAN);
+    mt_cell_real(t, limited ? (double)row->headroom_rank : NAN);
+    if (row->cannot_run)
+        mt_cell_text(t, "%s, cannot run here: see [%d]", figures(row), note);
+    else
+        mt_cell_text(t, "%s", figures(row));
+    mt_cell_style(t, row->cannot_run ? MT_STYLE_WARNING : MT_STYLE_PLAIN);
+    mt_cell_real(t, w->tokens > 0 ? 3600 * hours_of(w, row) : NAN);
+    mt_cell_real(t, w->prices ? alternative->per_hour : NAN);
+    mt_cell_real(t, w->prices ? cost_of_million(alternative, row) : NAN);
+    mt_cell_real(t, w->prices && w->tokens > 0 ? alternative->per_hour * hours_of(w, row) : NAN);
+    mt_cell_text(t, "%s", row->binds);
+    mt_cell_blank(t);
+    if (row->cannot_run) mt_cell_text(t, "%s", row->cannot_run);
+}
+
+/* No plan: a word in the place of the step, the reason in the last column but one. */
+static void add_refused(const struct mt_whatif_row *row, int note, struct mt_table *t) {
+    mt_cell_word(t, "none: see [%d]", note);
+    mt_cell_style(t, MT_STYLE_ERROR);
+    while (t->rows[t->nrows - 1].ncells < t->ncolumns - 2) mt_cell_blank(t);
+    mt_cell_text(t, "%s", row->refused);
+}
+
+void mt_whatif_tables(const struct mt_whatif *w, const struct mt_whatif_answer *answer, struct mt_tables *out) {
     bool first;
-    add_header(w, &table);
+    mt_tables_say(out, "%s, %lld samples of %lld a step, %s", answer->model, (long long)answer->job.batch,
+                  (long long)answer->job.seq, mt_job_precision(&answer->job));
+    struct mt_table *t = begin(w, answer, out);
     for (int i = 0; i < answer->count; i++) {
         const struct mt_whatif_row *row = &answer->rows[i];
-        mt_plain_table_row(&table);
-        mt_plain_table_cell(&table, "%s", w->alternatives[i].what);
-        mt_plain_table_cell(&table, row->nidle ? "%d (%d idle)" : "%d", w->alternatives[i].cluster->ndevices, row->nidle);
         int note = note_of(row) ? note_number(answer, i, &first) : 0;
+        mt_table_row(t);
+        mt_cell_text(t, "%s", answer->model);
+        mt_cell_text(t, "%s", w->alternatives[i].what);
+        mt_cell_int(t, w->alternatives[i].cluster->ndevices);
+        mt_cell_int(t, row->nidle);
         if (row->refused)
-            mt_plain_table_cell(&table, "none: see [%d]", note);
+            add_refused(row, note, t);
         else
-            add_figures(w, row, &answer->rows[0], &w->alternatives[i], note, &table);
+            add_figures(w, row, &answer->rows[0], &w->alternatives[i], note, t);
     }
-    fprintf(file, "%s, %lld samples of %lld a step, %s\n", answer->model, (long long)answer->job.batch,
-            (long long)answer->job.seq, mt_job_precision(&answer->job));
-    mt_plain_table_print(&table, 2, file);
     for (int i = 0; i < answer->count; i++) {
         int note = note_of(&answer->rows[i]) ? note_number(answer, i, &first) : 0;
-        if (note && first) fprintf(file, "  [%d] %s\n", note, note_of(&answer->rows[i]));
+        if (note && first) mt_tables_say(out, "  [%d] %s", note, note_of(&answer->rows[i]));
     }
 }
 

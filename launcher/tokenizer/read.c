@@ -85,6 +85,13 @@ static enum mt_status refuse_reshaping(struct mt_json root, struct mt_err *err) 
     return MT_OK;
 }
 
+/* Some numbers may be free. A file of a few tokens with huge numbers would take memory for nothing. */
+static enum mt_status check_numbers(struct mt_json root, const struct mt_tokenizer *t, struct mt_err *err) {
+    size_t tokens = t->model.ids.count + t->added_ids.count;
+    if ((size_t)t->vocab <= 16 * tokens + 1024) return MT_OK;
+    return mt_json_fail(root, err, "has %zu tokens, but numbers them up to %d", tokens, t->vocab - 1);
+}
+
 static void set_texts(struct mt_tokenizer *t) {
     t->texts = mt_new(&t->arena, struct mt_token_text, t->vocab);
     for (size_t i = 0; i < t->model.ids.capacity; i++) {
@@ -103,6 +110,7 @@ static void set_texts(struct mt_tokenizer *t) {
 }
 
 enum mt_status mt_tokenizer_read(struct mt_json root, struct mt_tokenizer *t, struct mt_err *err) {
+    enum { MOST_GROWTH = 64 };
     static const char *const keys[] = {"version",       "truncation",     "padding", "added_tokens", "normalizer",
                                        "pre_tokenizer", "post_processor", "decoder", "model",        NULL};
     struct mt_json object;
@@ -113,6 +121,10 @@ enum mt_status mt_tokenizer_read(struct mt_json root, struct mt_tokenizer *t, st
         (st = read_parts(root, "decoder", &mt_decoders, t, &t->decoders, err)) || (st = mt_added_read(root, t, err)))
         return st;
     t->decodes = mt_json_has_value(root, "decoder");
+    if ((st = check_numbers(root, t, err))) return st;
+    if (mt_decode_growth(&t->decoders) > MOST_GROWTH)
+        return mt_json_fail(root, err, "decoder: its replacements could make a text more than %d times as long",
+                            MOST_GROWTH);
     if (mt_json_has_value(root, "post_processor") &&
         ((st = mt_json_get(root, "post_processor", &object, err)) || (st = mt_frame_read(object, t, err))))
         return st;

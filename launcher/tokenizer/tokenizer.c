@@ -85,7 +85,8 @@ enum mt_found mt_tokenizer_normalize(struct mt_tokenizer *t, const char *text, s
         struct mt_text *swap = from;
         to->length = 0;
         mt_text_add(to, "", 0); /* what is empty is a text too */
-        if (mt_normalize(&t->normalizers.part[i], from->bytes, from->length, to) == MT_FOUND_TOO_LONG)
+        if (mt_normalize(&t->normalizers.part[i], from->bytes, from->length, to) == MT_FOUND_TOO_LONG ||
+            to->length > mt_parts_most(length))
             return MT_FOUND_TOO_LONG;
         from = to, to = swap;
     }
@@ -161,7 +162,8 @@ enum mt_status mt_tokenizer_encode(struct mt_tokenizer *t, const char *text, siz
     if (end != MT_FOUND_TOO_LONG) end = add_between(&e, text + at, length - at, !at);
     for (int i = 0; i < t->nafter; i++) mt_tokens_add(tokens, t->after[i]);
     if (end != MT_FOUND_TOO_LONG) return MT_OK;
-    return mt_fail(err, MT_EINPUT, "a regular expression of the tokenizer does not come to an end on this text");
+    return mt_fail(err, MT_EINPUT,
+                   "a part of the tokenizer does not come to an end on this text, or makes it endlessly long");
 }
 
 /* ---- decoding ---- */

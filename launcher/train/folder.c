@@ -13,11 +13,6 @@
 #include "planner/make/planning.h"
 #include "profiler/describe/describe.h"
 
-static bool same_file(const char *a, const char *b) {
-    struct stat left, right;
-    return a && b && !stat(a, &left) && !stat(b, &right) && left.st_dev == right.st_dev && left.st_ino == right.st_ino;
-}
-
 /* Two runs that write to one folder would replace each other's checkpoints. The lock ends with the process; on a file
  * system without locks there is none. */
 static enum mt_status lock_folder(struct trainer *t, struct mt_err *err) {
@@ -67,7 +62,7 @@ static enum mt_status take_over(struct trainer *t, struct mt_err *err) {
     int there;
     enum mt_status st = mt_checkpoint_count(t->folder, &there, err);
     if (st || !there) return st;
-    if (same_file(t->folder, t->options->resume)) {
+    if (t->options->resume && mt_file_same(t->folder, t->options->resume)) {
         t->saved_step = t->step;
         if ((st = mt_checkpoint_set_aside(t->folder, t->step, err))) return st;
         return mt_trainer_publish(t, err);

@@ -97,6 +97,7 @@ static enum mt_status open_data(struct trainer *t, struct mt_err *err) {
     char hash[17];
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)t->data.hash);
     if ((st = mt_agree_same(t->comm, "the data", hash, err))) return st;
+    if (!t->rank) mt_data_warn(&t->data, !t->options->eval_only);
     enum { BYTES = 256, MANY = 2 * BYTES };
     if (!t->rank && options.vocab > MANY && t->data.sources[0].files[0].bytes && !t->options->data->reading.tokenizer)
         mt_log(MT_LOG_WARN, "each byte of the data is a token, of %d, but the model has %lld: --tokenizer reads text",

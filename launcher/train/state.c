@@ -1,7 +1,6 @@
 /* States of a training run: initialised from the seed, loaded, saved, compared. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "kernels/base/file.h"
@@ -165,11 +164,9 @@ enum mt_status mt_trainer_save(struct trainer *t, struct mt_err *err) {
                                         .data_hash = t->run.data_hash};
     struct mt_states states = states_of(t);
     enum mt_status st = mt_checkpoint_save(&states, path, &about, err);
-    struct stat written;
     if (!st && !t->rank) {
-        if (stat(path, &written)) written.st_size = 0;
-        mt_progress_say(&t->progress, "checkpoint %s (%s, %.2f s)", path, mt_units_bytes((double)written.st_size, size),
-                        mt_now_s() - start_s);
+        mt_progress_say(&t->progress, "checkpoint %s (%s, %.2f s)", path,
+                        mt_units_bytes((double)mt_checkpoint_bytes(path), size), mt_now_s() - start_s);
         st = mt_trainer_publish(t, err);
         if (!st) st = mt_checkpoint_prune(t->folder, t->options->keep, err);
     }

@@ -1,11 +1,11 @@
 /* motley tune: build and lower the programs, tune their calls together, print the gains. */
 #include "launcher/tune/tune_job.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "kernels/device/device.h"
 #include "launcher/session/agree.h"
@@ -61,7 +61,7 @@ static enum mt_status lower(struct job *j, struct mt_err *err) {
     return st;
 }
 
-/* ---- printing ---- */
+/* ---- tables ---- */
 
 /* Of the training step of this process's first rank. */
 struct totals {
@@ -88,74 +88,80 @@ static void shape_text(const struct mt_linstr *c, char *text, size_t room) {
     if (used >= room) strcpy(text + room - 4, "...");
 }
 
-static void time_cell(struct mt_plain_table *table, double seconds) {
-    char text[MT_UNITS_TEXT];
-    mt_plain_table_cell(table, "%s", seconds > 0 ? mt_units_seconds(seconds, text) : "-");
+/* How much faster; none where a time is not known. */
+static void cell_gain(struct mt_table *t, double before_s, double after_s) {
+    double gain = before_s > 0 && after_s > 0 ? before_s / after_s - 1 : NAN;
+    mt_cell_real(t, gain);
+    if (gain > 0.01) mt_cell_style(t, MT_STYLE_BETTER);
 }
 
-static void gain_cell(struct mt_plain_table *table, double before_s, double after_s) {
-    if (before_s > 0 && after_s > 0)
-        mt_plain_table_cell(table, "%+.1f%%", 100 * (before_s / after_s - 1));
-    else
-        mt_plain_table_cell(table, "-");
-}
-
-static void print_program(const struct mt_tuning_report *r, const struct mt_lowered *low, const char *title) {
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
-    mt_plain_table_header(&table, "operator", "of", ">runs", ">default", ">tuned", ">gain", ">vendor", ">in a step", "chosen",
-                    NULL);
+static void add_program(const struct mt_tuning_report *r, const struct mt_lowered *low, const char *name,
+                        const char *title, struct mt_tables *out) {
+    static const char note[] = "operands in no cache; vendor: cuBLASLt's first choice";
     double default_s = 0, tuned_s = 0;
+    struct mt_table *t = mt_tables_add(out, name, title, note);
+    mt_table_column(t, "operator", "operator", MT_UNIT_TEXT);
+    mt_table_column(t, "of", "of", MT_UNIT_TEXT);
+    mt_table_column(t, "runs", "runs", MT_UNIT_COUNT);
+    mt_table_column(t, "default_s", "default", MT_UNIT_SECONDS);
+    mt_table_column(t, "tuned_s", "tuned", MT_UNIT_SECONDS);
+    mt_table_column(t, "gain", "gain", MT_UNIT_CHANGE);
+    mt_table_column(t, "vendor_s", "vendor", MT_UNIT_SECONDS);
+    mt_table_column(t, "step_s", "in a step", MT_UNIT_SECONDS);
+    mt_table_column(t, "chosen", "chosen", MT_UNIT_TEXT);
     for (int i = 0; i < r->ncalls; i++) {
         const struct mt_tuned_call *c = &r->calls[i];
         const struct mt_linstr *instr = &low->instrs[c->instr];
         char shape[64];
         if (c->lowered != low || !c->known) continue;
         shape_text(instr, shape, sizeof shape);
-        mt_plain_table_row(&table);
-        mt_plain_table_cell(&table, "%s", mt_op_info[instr->kind].name);
-        mt_plain_table_cell(&table, "%s", shape);
-        mt_plain_table_cell(&table, "%lld", (long long)c->runs);
-        time_cell(&table, c->tuning.default_s);
-        time_cell(&table, c->tuning.tuned_s);
-        gain_cell(&table, c->tuning.default_s, c->tuning.tuned_s);
-        time_cell(&table, c->tuning.vendor_s);
-        time_cell(&table, (double)c->runs * c->tuning.tuned_s);
-        mt_plain_table_cell(&table, "%s", c->tuning.choice);
+        mt_table_row(t);
+        mt_cell_text(t, "%s", mt_op_info[instr->kind].name);
+        mt_cell_text(t, "%s", shape);
+        mt_cell_int(t, c->runs);
+        mt_cell_positive(t, c->tuning.default_s);
+        mt_cell_positive(t, c->tuning.tuned_s);
+        cell_gain(t, c->tuning.default_s, c->tuning.tuned_s);
+        mt_cell_positive(t, c->tuning.vendor_s);
+        mt_cell_positive(t, (double)c->runs * c->tuning.tuned_s);
+        mt_cell_text(t, "%s", c->tuning.choice);
         default_s += (double)c->runs * c->tuning.default_s, tuned_s += (double)c->runs * c->tuning.tuned_s;
     }
-    printf("\n%s\n", title);
-    mt_plain_table_row(&table);
-    mt_plain_table_cell(&table, "all");
-    mt_plain_table_cell(&table, "%s", "");
-    mt_plain_table_cell(&table, "%s", "");
-    time_cell(&table, default_s);
-    time_cell(&table, tuned_s);
-    gain_cell(&table, default_s, tuned_s);
-    mt_plain_table_print(&table, 2, stdout);
+    mt_table_total(t);
+    mt_cell_text(t, "all");
+    mt_cell_blank(t);
+    mt_cell_blank(t);
+    mt_cell_positive(t, default_s);
+    mt_cell_positive(t, tuned_s);
+    cell_gain(t, default_s, tuned_s);
 }
 
-static void print_ranks(const struct totals *all, int n) {
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
-    mt_plain_table_header(&table, ">process", "device", ">calls", ">measured here", ">step, default", ">step, tuned", ">gain",
-                    NULL);
+static void add_processes(const struct totals *all, int n, struct mt_tables *out) {
+    struct mt_table *t = mt_tables_add(out, "processes", "processes", "operators of a step, one after the other");
+    mt_table_column(t, "process", "process", MT_UNIT_COUNT);
+    mt_table_column(t, "device", "device", MT_UNIT_TEXT);
+    mt_table_column(t, "calls", "calls", MT_UNIT_COUNT);
+    mt_table_column(t, "measured", "measured here", MT_UNIT_COUNT);
+    mt_table_column(t, "default_s", "step, default", MT_UNIT_SECONDS);
+    mt_table_column(t, "tuned_s", "step, tuned", MT_UNIT_SECONDS);
+    mt_table_column(t, "gain", "gain", MT_UNIT_CHANGE);
     for (int p = 0; p < n; p++) {
-        mt_plain_table_row(&table);
-        mt_plain_table_cell(&table, "%d", p);
-        mt_plain_table_cell(&table, "%s", all[p].device);
-        mt_plain_table_cell(&table, "%d", all[p].ncalls);
-        mt_plain_table_cell(&table, "%d", all[p].nmeasured);
-        time_cell(&table, all[p].default_s);
-        time_cell(&table, all[p].tuned_s);
-        gain_cell(&table, all[p].default_s, all[p].tuned_s);
+        mt_table_row(t);
+        mt_cell_int(t, p);
+        mt_cell_text(t, "%s", all[p].device);
+        mt_cell_int(t, all[p].ncalls);
+        mt_cell_int(t, all[p].nmeasured);
+        mt_cell_positive(t, all[p].default_s);
+        mt_cell_positive(t, all[p].tuned_s);
+        cell_gain(t, all[p].default_s, all[p].tuned_s);
     }
-    printf("\nprocesses (operators of a step, one after the other)\n");
-    mt_plain_table_print(&table, 2, stdout);
+    mt_table_fold(t, 1, "processes");
 }
 
-static void print(const struct job *j, struct mt_tuning_report *r) {
+static void tell(const struct job *j, struct mt_tuning_report *r, struct mt_tables *out) {
     struct totals mine = {.ncalls = r->ncalls, .nmeasured = r->nmeasured},
                   *all = mt_malloc((size_t)j->nprocesses * sizeof *all);
-    char time[MT_UNITS_TEXT], title[96];
+    char time[MT_UNITS_TEXT];
     snprintf(mine.device, sizeof mine.device, "%.*s", (int)strcspn(mt_device_describe(j->device), ","),
              mt_device_describe(j->device));
     for (int i = 0; i < r->ncalls; i++) {
@@ -166,20 +172,19 @@ static void print(const struct job *j, struct mt_tuning_report *r) {
     MPI_Gather(&mine, (int)sizeof mine, MPI_BYTE, all, (int)sizeof mine, MPI_BYTE, 0, MPI_COMM_WORLD);
     if (!j->rank) {
         qsort(r->calls, (size_t)r->ncalls, sizeof *r->calls, by_time);
-        printf("%s\n%s: tuned in %s\n", mt_device_describe(j->device), j->options->plan,
-               mt_units_seconds(r->time_s, time));
+        mt_tables_say(out, "%s\n%s: tuned in %s", mt_device_describe(j->device), j->options->plan,
+                      mt_units_seconds(r->time_s, time));
         for (int l = 0; l < j->nlowered && l < 2; l++) {
-            snprintf(title, sizeof title, "%s, rank %d (operands in no cache; vendor: cuBLASLt's first choice)",
-                     l ? "evaluation" : "training", j->plan->order[j->lowered[l]->rank]);
-            print_program(r, j->lowered[l], title);
+            const char *name = l ? "evaluation" : "training";
+            int rank = j->plan->order[j->lowered[l]->rank];
+            add_program(r, j->lowered[l], name, mt_arena_printf(&out->arena, "%s, rank %d", name, rank), out);
         }
-        print_ranks(all, j->nprocesses);
-        fflush(stdout);
+        add_processes(all, j->nprocesses, out);
     }
     free(all);
 }
 
-enum mt_status mt_tune_job(const struct mt_tune_options *options, struct mt_err *err) {
+enum mt_status mt_tune_job(const struct mt_tune_options *options, struct mt_tables *out, struct mt_err *err) {
     struct job j = {.options = options};
     struct mt_tuning_report report = {.calls = NULL};
     MPI_Comm_rank(MPI_COMM_WORLD, &j.rank);
@@ -192,11 +197,12 @@ enum mt_status mt_tune_job(const struct mt_tune_options *options, struct mt_err 
     }
     if (!st && !mt_device_tuner(j.device)) {
         if (!j.rank)
-            printf("%s: there is nothing to tune: this device's kernels have no variants\n",
-                   mt_device_describe(j.device));
+            mt_tables_say(out, "%s: there is nothing to tune: this device's kernels have no variants",
+                          mt_device_describe(j.device));
     } else if (!st) {
         const struct mt_lowered *const *lowered = (const struct mt_lowered *const *)j.lowered;
-        if (!(st = mt_tuning_share(MPI_COMM_WORLD, j.device, lowered, j.nlowered, &report, err))) print(&j, &report);
+        if (!(st = mt_tuning_share(MPI_COMM_WORLD, j.device, lowered, j.nlowered, &report, err)))
+            tell(&j, &report, out);
         mt_tuning_report_release(&report);
     }
     for (int l = 0; l < j.nlowered; l++) mt_lowered_free(j.lowered[l]);

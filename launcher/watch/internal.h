@@ -12,10 +12,11 @@
 #include "launcher/watch/watch.h"
 #include "launcher/watch/socket.h"
 
-/* Seconds between polls, the most awake time that one gap between polls counts as, and what the launcher gets to end
- * this process after another was killed. */
+/* Seconds between polls, the most awake time that one gap between polls counts as, for how long after such a gap a
+ * SIGCONT is that which ended it, and what the launcher gets to end this process after another was killed. */
 #define WATCH_POLL_S 0.2
 #define WATCH_GAP_S 0.5
+#define WATCH_AFTER_GAP_S 0.5
 #define WATCH_LAUNCHER_S 1.0
 
 struct watch {
@@ -27,6 +28,7 @@ struct watch {
     int listening; /* at rank 0 */
     uint64_t token;
     struct mt_awake awake; /* the thread's */
+    double gap_s;          /* the end of the last gap between its polls */
     atomic_uint_fast64_t progress;
     atomic_bool news;
     pthread_mutex_t lock;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "launcher/watch/internal.h"
+#include "launcher/watch/signals.h"
 
 /* Progress deadlines are longer than those of collectives and streams, whose errors say more. */
 #define QUICK_PATIENCE_S(deadline_s) (1.5 * (deadline_s) + 4)
@@ -33,12 +34,22 @@ double mt_watch_beat_s(const struct watch *w) {
     return beat_s < WATCH_POLL_S ? WATCH_POLL_S : beat_s > 1 ? 1 : beat_s;
 }
 
+/* A SIGCONT from the launcher, to a process that runs, begins the job's end (signals.h). One that was stopped has a gap
+ * between its polls, or has had one just now. */
+static void heed_launcher(struct watch *w, double before_s) {
+    double now_s = mt_now_s();
+    if (now_s - before_s > WATCH_GAP_S) w->gap_s = now_s;
+    int by = mt_signals_continued_by();
+    if (by && by == w->parent && now_s - w->gap_s > WATCH_AFTER_GAP_S) mt_signals_stop();
+}
+
 double mt_watch_poll(struct watch *w, struct pollfd *fds, int count, double timeout_s) {
     char bytes[64];
     fds[0] = (struct pollfd){.fd = w->wake[0], .events = POLLIN};
     poll(fds, (nfds_t)count, (int)(1000 * timeout_s));
     if (fds[0].revents & POLLIN)
         while (read(w->wake[0], bytes, sizeof bytes) > 0) continue;
+    heed_launcher(w, w->awake.seen_s);
     double awake_s = mt_awake_check(&w->awake, WATCH_GAP_S);
     if (w->parent && getppid() != w->parent) mt_watch_die(w, mt_exit_code(MT_EPEER), "the launcher has ended");
     return awake_s;

@@ -168,8 +168,7 @@ enum mt_status mt_plan_write(struct mt_plan *plan, const char *path, struct mt_e
 char *mt_plan_text(struct mt_plan *plan, size_t *length);
 void mt_plan_hash(const struct mt_plan *plan, char hash[33]); /* of the document as it would be written now */
 
-void mt_plan_print(const struct mt_plan *plan, FILE *file); /* tables for people */
-void mt_plan_print_document(FILE *file);                    /* what splits and rows may say, for those who edit them */
+void mt_plan_print_document(FILE *file); /* what splits and rows may say, for those who edit them */
 /* "no plan for this model, ... over any of these devices": what bound_s is a bound of. Of a plan that divides samples
  * alone: all subsets of the ranks; all shares of samples, in any micro-batches; parameters and optimizer state
  * replicated, or sharded in any shares (or both, as the plan's rows say); all buckets and algorithms. Of others: all
@@ -177,7 +176,6 @@ void mt_plan_print_document(FILE *file);                    /* what splits and r
 const char *mt_plan_bound_space(const struct mt_plan *plan);
 extern const char
     *const mt_plan_left_out; /* why a rank is idle that --use leaves out; such ranks are not in the space */
-void mt_plan_print_summary(const struct mt_plan *plan, FILE *file); /* predicted step, rate and bound; if any */
 
 /* The place of a rank in the program, or -1: idle. _places: of all ranks, [nranks] in `arena`. */
 int mt_plan_place(const struct mt_plan *plan, int rank);

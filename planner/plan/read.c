@@ -398,16 +398,21 @@ enum mt_status mt_plan_parse_edited(const char *name, const char *text, size_t l
     return st ? st : read_document(&doc, true, plan, err);
 }
 
-enum mt_status mt_plan_read(const char *path, struct mt_plan **plan, struct mt_err *err) {
+static enum mt_status read_path(const char *path, bool edited, struct mt_plan **plan, struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
     struct mt_json_doc doc;
-    enum mt_status st = mt_json_load(path, &doc, err);
-    return st ? st : read_document(&doc, false, plan, err);
+    enum mt_status st = mt_json_load(mt_file_in(path, "plan.json", &arena), &doc, err);
+    if (!st) st = read_document(&doc, edited, plan, err);
+    mt_arena_release(&arena);
+    return st;
+}
+
+enum mt_status mt_plan_read(const char *path, struct mt_plan **plan, struct mt_err *err) {
+    return read_path(path, false, plan, err);
 }
 
 enum mt_status mt_plan_read_edited(const char *path, struct mt_plan **plan, struct mt_err *err) {
-    struct mt_json_doc doc;
-    enum mt_status st = mt_json_load(path, &doc, err);
-    return st ? st : read_document(&doc, true, plan, err);
+    return read_path(path, true, plan, err);
 }
 
 enum mt_status mt_plan_copy(const struct mt_plan *plan, struct mt_plan **copy, struct mt_err *err) {

@@ -180,9 +180,6 @@ void mt_cluster_hash(const struct mt_cluster *cluster, char hash[33]);
 enum mt_status mt_cluster_write(struct mt_cluster *cluster, const char *path, struct mt_err *err);
 char *mt_cluster_text(struct mt_cluster *cluster, size_t *length);
 
-void mt_cluster_print(const struct mt_cluster *cluster, FILE *file);      /* as tables */
-void mt_cluster_print_gpus(const struct mt_cluster *cluster, FILE *file); /* the table of GPUs, if any */
-
 /* "cpu" or "cuda": the kind of the first device, and in measured clusters of all. */
 const char *mt_cluster_kind(const struct mt_cluster *cluster);
 

@@ -1,9 +1,7 @@
-/* The cluster as tables. */
+/* The cluster in sentences and tables: its head, classes, links, groups, warnings. */
 #include <math.h>
 #include <string.h>
 
-#include "kernels/base/text/plain_table.h"
-#include "kernels/base/text/units.h"
 #include "profiler/cluster/print.h"
 
 enum { GROUPS_SHOWN = 8 };
@@ -12,131 +10,161 @@ static const char *marked(bool nominal) {
     return nominal ? "nominal" : "measured";
 }
 
-static void print_head(const struct mt_cluster *c, FILE *file) {
+static void say_head(const struct mt_cluster *c, FILE *file) {
     fprintf(file, "cluster      %s, %s, by %s\n", c->hash, c->source, c->made_by);
     if (c->description[0]) fprintf(file, "description  %s\n", c->description);
     fprintf(file, "             %d device%s of %d class%s on %d node%s\n", c->ndevices, c->ndevices == 1 ? "" : "s",
             c->nclasses, c->nclasses == 1 ? "" : "es", c->nnodes, c->nnodes == 1 ? "" : "s");
 }
 
-static void print_classes(const struct mt_cluster *c, FILE *file) {
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
-    char text[MT_UNITS_TEXT];
-    bool calibrated = false;
-    for (int i = 0; i < c->nclasses; i++) calibrated |= c->classes[i].calibration != 1;
-    mt_plain_table_header(&table, "class", "kind", "model",
-                    strcmp(mt_cluster_kind(c), "cuda") ? ">threads" : ">multiprocessors", NULL);
-    for (int t = 0; t < MT_I32; t++)
-        mt_plain_table_column(&table, mt_arena_printf(&table.arena, ">%s", mt_type_name((enum mt_type)t)));
-    mt_plain_table_header(&table, ">memory", ">streaming", ">+-", ">overhead", ">curves", "figures", NULL);
-    if (calibrated) mt_plain_table_column(&table, ">calibrated");
-    for (int i = 0; i < c->nclasses; i++) {
-        const struct mt_cluster_class *class = &c->classes[i];
-        mt_plain_table_row(&table);
-        mt_plain_table_cell(&table, "%s", class->name);
-        mt_plain_table_cell(&table, "%s", class->kind);
-        mt_plain_table_cell(&table, "%s", class->model);
-        mt_plain_table_cell(&table, class->threads ? "%d" : "-", class->threads);
-        for (int t = 0; t < MT_I32; t++) mt_cluster_cell_rate(&table, class->flops[t], "flop/s");
-        mt_cluster_cell_bytes(&table, class->memory_bytes);
-        mt_cluster_cell_rate(&table, class->memory_Bps, "B/s");
-        mt_cluster_cell_part(&table, class->memory_error);
-        mt_plain_table_cell(&table, "%s", mt_units_seconds(class->overhead_s, text));
-        mt_plain_table_cell(&table, "%d", class->ncurves);
-        mt_plain_table_cell(&table, "%s", marked(class->nominal));
-        if (calibrated) mt_plain_table_cell(&table, class->calibration == 1 ? "-" : "x %.3f", class->calibration);
-    }
-    fprintf(file, "\nclasses (GEMM rates by precision; of a device of speed 1)\n");
-    mt_plain_table_print(&table, 2, file);
+static void put_head(const struct mt_cluster *c, struct mt_tables *out) {
+    struct mt_table *t = mt_tables_add_values(out, "cluster");
+    mt_table_put_text(t, "hash", "%s", c->hash);
+    mt_table_put_text(t, "source", "%s", c->source);
+    mt_table_put_text(t, "made_by", "%s", c->made_by);
+    mt_table_put_text(t, "description", "%s", c->description);
+    mt_table_put_text(t, "kind", "%s", mt_cluster_kind(c));
+    mt_table_put_text(t, "network", "%s", mt_cluster_link_name(c, c->network));
+    mt_table_put_real(t, "devices", MT_UNIT_COUNT, c->ndevices);
+    mt_table_put_real(t, "classes", MT_UNIT_COUNT, c->nclasses);
+    mt_table_put_real(t, "nodes", MT_UNIT_COUNT, c->nnodes);
 }
 
-static void print_links(const struct mt_cluster *c, FILE *file) {
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
-    char text[MT_UNITS_TEXT];
+static void add_classes(const struct mt_cluster *c, struct mt_tables *out) {
+    bool calibrated = false;
+    for (int i = 0; i < c->nclasses; i++) calibrated |= c->classes[i].calibration != 1;
+    struct mt_table *t = mt_tables_add(out, "classes", "classes", "GEMM rates by precision; of a device of speed 1");
+    mt_table_column(t, "class", "class", MT_UNIT_TEXT);
+    mt_table_column(t, "kind", "kind", MT_UNIT_TEXT);
+    mt_table_column(t, "model", "model", MT_UNIT_TEXT);
+    mt_table_column(t, "threads", strcmp(mt_cluster_kind(c), "cuda") ? "threads" : "multiprocessors", MT_UNIT_COUNT);
+    for (int type = 0; type < MT_I32; type++) {
+        const char *name = mt_type_name((enum mt_type)type);
+        mt_table_column(t, mt_arena_printf(&out->arena, "%s_flops", name), name, MT_UNIT_FLOPS);
+    }
+    mt_table_column(t, "memory_bytes", "memory", MT_UNIT_BYTES);
+    mt_table_column(t, "memory_Bps", "streaming", MT_UNIT_BPS);
+    mt_table_column(t, "memory_error", "+-", MT_UNIT_FRACTION);
+    mt_table_column(t, "overhead_s", "overhead", MT_UNIT_SECONDS);
+    mt_table_column(t, "curves", "curves", MT_UNIT_COUNT);
+    mt_table_column(t, "figures", "figures", MT_UNIT_TEXT);
+    struct mt_column *calibration = mt_table_column(t, "calibration", "calibrated", MT_UNIT_RATIO);
+    calibration->decimals = 3;
+    calibration->machines_only = !calibrated;
+    for (int i = 0; i < c->nclasses; i++) {
+        const struct mt_cluster_class *class = &c->classes[i];
+        mt_table_row(t);
+        mt_cell_text(t, "%s", class->name);
+        mt_cell_text(t, "%s", class->kind);
+        mt_cell_text(t, "%s", class->model);
+        mt_cell_positive(t, class->threads);
+        for (int type = 0; type < MT_I32; type++) mt_cell_positive(t, class->flops[type]);
+        mt_cell_positive(t, (double)class->memory_bytes);
+        mt_cell_positive(t, class->memory_Bps);
+        mt_cell_positive(t, class->memory_error);
+        mt_cell_real(t, class->overhead_s);
+        mt_cell_int(t, class->ncurves);
+        mt_cell_text(t, "%s", marked(class->nominal));
+        mt_cell_real(t, class->calibration == 1 ? NAN : class->calibration);
+    }
+}
+
+static void add_links(const struct mt_cluster *c, struct mt_tables *out) {
     if (!c->nlinks) return;
     bool copies = false;
     for (int l = 0; l < c->nlinks; l++) copies |= c->links[l].copy_Bps > 0;
-    mt_plain_table_header(&table, "link", ">latency", ">+-", ">bandwidth", ">+-", ">shared", ">slows compute", ">slowed",
-                    NULL);
-    if (copies) mt_plain_table_column(&table, ">copy engine");
-    mt_plain_table_column(&table, "figures");
+    struct mt_table *t = mt_tables_add(out, "links", "links",
+                                       "of one pair, one way; shared: of a node, all its pairs together; slows "
+                                       "computing, and is slowed by it, while both run");
+    mt_table_column(t, "link", "link", MT_UNIT_TEXT);
+    mt_table_column(t, "latency_s", "latency", MT_UNIT_SECONDS);
+    mt_table_column(t, "latency_error", "+-", MT_UNIT_FRACTION);
+    mt_table_column(t, "bandwidth_Bps", "bandwidth", MT_UNIT_BPS);
+    mt_table_column(t, "bandwidth_error", "+-", MT_UNIT_FRACTION);
+    mt_table_column(t, "shared_Bps", "shared", MT_UNIT_BPS);
+    mt_table_column(t, "compute_slowdown", "slows compute", MT_UNIT_FRACTION);
+    mt_table_column(t, "comm_slowdown", "slowed", MT_UNIT_FRACTION);
+    mt_table_column(t, "copy_Bps", "copy engine", MT_UNIT_BPS)->machines_only = !copies;
+    mt_table_column(t, "figures", "figures", MT_UNIT_TEXT);
     for (int l = 0; l < c->nlinks; l++) {
         const struct mt_cluster_link *link = &c->links[l];
-        mt_plain_table_row(&table);
-        mt_plain_table_cell(&table, "%s", link->name);
-        mt_plain_table_cell(&table, "%s", mt_units_seconds(link->latency_s, text));
-        mt_cluster_cell_part(&table, link->latency_error);
-        mt_cluster_cell_rate(&table, link->bandwidth_Bps, "B/s");
-        mt_cluster_cell_part(&table, link->bandwidth_error);
-        mt_cluster_cell_rate(&table, link->shared_Bps, "B/s");
-        mt_cluster_cell_part(&table, link->compute_slowdown);
-        mt_cluster_cell_part(&table, link->comm_slowdown);
-        if (copies) mt_cluster_cell_rate(&table, link->copy_Bps, "B/s");
-        mt_plain_table_cell(&table, "%s", marked(link->nominal));
+        mt_table_row(t);
+        mt_cell_text(t, "%s", link->name);
+        mt_cell_real(t, link->latency_s);
+        mt_cell_positive(t, link->latency_error);
+        mt_cell_positive(t, link->bandwidth_Bps);
+        mt_cell_positive(t, link->bandwidth_error);
+        mt_cell_positive(t, link->shared_Bps);
+        mt_cell_positive(t, link->compute_slowdown);
+        mt_cell_positive(t, link->comm_slowdown);
+        mt_cell_positive(t, link->copy_Bps);
+        mt_cell_text(t, "%s", marked(link->nominal));
     }
-    fprintf(file, "\nlinks (of one pair, one way; shared: of a node, all its pairs together; slows computing, and is "
-                  "slowed by it, while both run)\n");
-    mt_plain_table_print(&table, 2, file);
 }
 
-/* The range of the fit's ratios. */
-static void cell_ratios(struct mt_plain_table *table, const struct mt_coll_fit *fit) {
-    double least = INFINITY, most = 0;
+static void add_fit(struct mt_table *t, const struct mt_coll_fit *fit) {
+    double least = INFINITY, most = 0; /* of the fit's ratios */
     for (int p = 0; p < fit->npoints; p++) least = fmin(least, fit->ratio[p]), most = fmax(most, fit->ratio[p]);
-    if (fit->npoints)
-        mt_plain_table_cell(table, "x %.2f to %.2f", least, most);
-    else
-        mt_plain_table_cell(table, "-");
+    mt_cell_text(t, "%s", mt_coll_name(fit->kind));
+    mt_cell_text(t, "%s", fit->algorithm);
+    mt_cell_text(t, "%s", mt_type_name(fit->wire));
+    mt_cell_real(t, fit->latency_s);
+    mt_cell_positive(t, fit->bandwidth_Bps);
+    mt_cell_positive(t, fit->error);
+    mt_cell_real(t, least);
+    mt_cell_positive(t, most);
 }
 
-static void print_groups(const struct mt_cluster *c, FILE *file) {
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
-    char text[MT_UNITS_TEXT];
+static void add_groups(const struct mt_cluster *c, struct mt_tables *out) {
     if (!c->ngroups) return;
-    mt_plain_table_header(&table, "group", ">devices", "link", "collective", "algorithm", "wire", ">latency", ">bandwidth",
-                    ">+-", "by size", NULL);
-    for (int g = 0; g < c->ngroups && g < GROUPS_SHOWN; g++) {
+    struct mt_table *t = mt_tables_add(out, "groups", "groups, and their collectives as fitted", "");
+    mt_table_column(t, "group", "group", MT_UNIT_TEXT)->once = true;
+    mt_table_column(t, "devices", "devices", MT_UNIT_COUNT)->once = true;
+    mt_table_column(t, "link", "link", MT_UNIT_TEXT)->once = true;
+    mt_table_column(t, "collective", "collective", MT_UNIT_TEXT);
+    mt_table_column(t, "algorithm", "algorithm", MT_UNIT_TEXT);
+    mt_table_column(t, "wire", "wire", MT_UNIT_TEXT);
+    mt_table_column(t, "latency_s", "latency", MT_UNIT_SECONDS);
+    mt_table_column(t, "bandwidth_Bps", "bandwidth", MT_UNIT_BPS);
+    mt_table_column(t, "error", "+-", MT_UNIT_FRACTION);
+    mt_table_column(t, "least_ratio", "by size from", MT_UNIT_RATIO);
+    mt_table_column(t, "most_ratio", "to", MT_UNIT_RATIO);
+    for (int g = 0; g < c->ngroups; g++) {
         const struct mt_cluster_group *group = &c->groups[g];
+        if (g == GROUPS_SHOWN) t->shown = t->nrows;
         for (int f = 0; f < group->nfits || f == 0; f++) {
-            mt_plain_table_row(&table);
-            mt_plain_table_cell(&table, "%s", f ? "" : group->name);
-            mt_plain_table_cell(&table, f ? "" : "%d", group->ndevices);
-            mt_plain_table_cell(&table, "%s", f ? "" : mt_cluster_link_name(c, group->link));
-            if (!group->nfits) break;
-            const struct mt_coll_fit *fit = &group->fits[f];
-            mt_plain_table_cell(&table, "%s", mt_coll_name(fit->kind));
-            mt_plain_table_cell(&table, "%s", fit->algorithm);
-            mt_plain_table_cell(&table, "%s", mt_type_name(fit->wire));
-            mt_plain_table_cell(&table, "%s", mt_units_seconds(fit->latency_s, text));
-            mt_cluster_cell_rate(&table, fit->bandwidth_Bps, "B/s");
-            mt_cluster_cell_part(&table, fit->error);
-            cell_ratios(&table, fit);
+            mt_table_row(t);
+            mt_cell_text(t, "%s", group->name);
+            mt_cell_int(t, group->ndevices);
+            mt_cell_text(t, "%s", mt_cluster_link_name(c, group->link));
+            if (group->nfits) add_fit(t, &group->fits[f]);
         }
     }
-    fprintf(file, "\ngroups, and their collectives as fitted\n");
-    mt_plain_table_print(&table, 2, file);
-    if (c->ngroups > GROUPS_SHOWN) fprintf(file, "  and %d more groups\n", c->ngroups - GROUPS_SHOWN);
+    if (c->ngroups > GROUPS_SHOWN) mt_tables_say(out, "  and %d more groups", c->ngroups - GROUPS_SHOWN);
 }
 
-static void print_warnings(const struct mt_cluster *c, FILE *file) {
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
+static void add_warnings(const struct mt_cluster *c, struct mt_tables *out) {
     if (!c->nwarnings) return;
+    struct mt_table *t = mt_tables_add(out, "warnings", "warnings of the profiler", "");
+    t->bare = true;
+    mt_table_column(t, "warning", "warning", MT_UNIT_TEXT);
     for (int i = 0; i < c->nwarnings; i++) {
-        mt_plain_table_row(&table);
-        mt_plain_table_cell(&table, "%s", c->warnings[i]);
+        mt_table_row(t);
+        mt_cell_text(t, "%s", c->warnings[i]);
+        mt_cell_style(t, MT_STYLE_WARNING);
     }
-    fprintf(file, "\nwarnings of the profiler\n");
-    mt_plain_table_print(&table, 2, file);
 }
 
-void mt_cluster_print(const struct mt_cluster *cluster, FILE *file) {
-    print_head(cluster, file);
-    mt_cluster_print_nodes(cluster, file);
-    mt_cluster_print_devices(cluster, file);
-    mt_cluster_print_gpus(cluster, file);
-    print_classes(cluster, file);
-    print_links(cluster, file);
-    if (cluster->ndevices > 1) mt_cluster_print_pairs(cluster, file);
-    print_groups(cluster, file);
-    print_warnings(cluster, file);
+void mt_cluster_tables(const struct mt_cluster *cluster, struct mt_tables *out) {
+    say_head(cluster, mt_tables_say_begin(out));
+    mt_tables_say_end(out);
+    put_head(cluster, out);
+    mt_cluster_add_nodes(cluster, out);
+    mt_cluster_add_devices(cluster, out);
+    mt_cluster_add_gpus(cluster, out);
+    add_classes(cluster, out);
+    add_links(cluster, out);
+    if (cluster->ndevices > 1) mt_cluster_add_pairs(cluster, out);
+    add_groups(cluster, out);
+    add_warnings(cluster, out);
 }

@@ -1,40 +1,42 @@
 /* The GPUs of a cluster as a table. */
-#include "kernels/base/text/units.h"
 #include "profiler/cluster/print.h"
 
-/* "1.98/1.98 GHz": now, and at most. */
-static void cell_of_most(struct mt_plain_table *table, double now, double most, double unit, const char *name) {
-    if (now > 0 && most > 0)
-        mt_plain_table_cell(table, "%.4g/%.4g %s", now / unit, most / unit, name);
-    else
-        mt_plain_table_cell(table, "-");
+static void add_columns(struct mt_table *t) {
+    mt_table_column(t, "rank", "rank", MT_UNIT_COUNT);
+    mt_table_column(t, "bus", "bus", MT_UNIT_TEXT)->alone = true;
+    mt_table_column(t, "capability", "capability", MT_UNIT_NUMBER)->decimals = 1;
+    mt_table_column(t, "reserved_bytes", "reserved", MT_UNIT_BYTES);
+    mt_table_column(t, "from_host_Bps", "from host", MT_UNIT_BPS);
+    mt_table_column(t, "to_host_Bps", "to host", MT_UNIT_BPS);
+    mt_table_column(t, "clock_Hz", "clock", MT_UNIT_HERTZ);
+    mt_table_column(t, "clock_most_Hz", "of", MT_UNIT_HERTZ);
+    mt_table_column(t, "memory_clock_Hz", "memory clock", MT_UNIT_HERTZ);
+    mt_table_column(t, "memory_clock_most_Hz", "of", MT_UNIT_HERTZ);
+    mt_table_column(t, "power_W", "power", MT_UNIT_WATTS);
+    mt_table_column(t, "power_limit_W", "of", MT_UNIT_WATTS);
+    mt_table_column(t, "temperature_C", "temperature", MT_UNIT_CELSIUS);
 }
 
-void mt_cluster_print_gpus(const struct mt_cluster *c, FILE *file) {
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
-    char text[MT_UNITS_TEXT];
+void mt_cluster_add_gpus(const struct mt_cluster *c, struct mt_tables *out) {
     int ngpus = 0;
     for (int d = 0; d < c->ndevices; d++) ngpus += c->devices[d].gpu != NULL;
     if (!ngpus) return;
-    mt_plain_table_header(&table, ">rank", "bus", ">capability", ">reserved", ">from host", ">to host", ">clock",
-                    ">memory clock", ">power", ">temperature", NULL);
+    struct mt_table *t = mt_tables_add(out, "gpus", "GPUs",
+                                       "clocks and power at the end of the measuring, of what they may be at most; "
+                                       "reserved: of the memory, for the process itself");
+    add_columns(t);
     for (int d = 0; d < c->ndevices; d++) {
         const struct mt_cluster_gpu *gpu = c->devices[d].gpu;
-        int capability = c->classes[c->devices[d].class].capability;
         if (!gpu) continue;
-        mt_plain_table_row(&table);
-        mt_plain_table_cell(&table, "%d", d);
-        mt_plain_table_cell(&table, "%s", gpu->bus);
-        mt_plain_table_cell(&table, capability ? "%d.%d" : "-", capability / 10, capability % 10);
-        mt_plain_table_cell(&table, "%s", mt_units_bytes((double)gpu->reserved_bytes, text));
-        mt_cluster_cell_rate(&table, gpu->from_host_Bps, "B/s");
-        mt_cluster_cell_rate(&table, gpu->to_host_Bps, "B/s");
-        cell_of_most(&table, gpu->sm_clock_Hz, gpu->sm_clock_most_Hz, 1e9, "GHz");
-        cell_of_most(&table, gpu->memory_clock_Hz, gpu->memory_clock_most_Hz, 1e9, "GHz");
-        cell_of_most(&table, gpu->power_W, gpu->power_limit_W, 1, "W");
-        mt_plain_table_cell(&table, gpu->temperature_C > 0 ? "%.0f C" : "-", gpu->temperature_C);
+        mt_table_row(t);
+        mt_cell_int(t, d);
+        mt_cell_text(t, "%s", gpu->bus);
+        mt_cell_positive(t, c->classes[c->devices[d].class].capability / 10.0);
+        mt_cell_int(t, gpu->reserved_bytes);
+        const double figures[] = {gpu->from_host_Bps,    gpu->to_host_Bps,     gpu->sm_clock_Hz,
+                                  gpu->sm_clock_most_Hz, gpu->memory_clock_Hz, gpu->memory_clock_most_Hz,
+                                  gpu->power_W,          gpu->power_limit_W,   gpu->temperature_C};
+        for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) mt_cell_positive(t, figures[i]);
     }
-    fprintf(file, "\nGPUs (clocks and power at the end of the measuring, of what they may be at most; reserved: of the "
-                  "memory, for the process itself)\n");
-    mt_plain_table_print(&table, 2, file);
+    mt_table_fold(t, 1, "GPUs");
 }

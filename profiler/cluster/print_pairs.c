@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "kernels/base/text/units.h"
 #include "profiler/cluster/print.h"
 
 enum { CLASSES_MOST = 32 };
@@ -17,31 +16,56 @@ static bool is_symmetric(const struct mt_cluster *c) {
 
 enum matrix { BANDWIDTH = 1, LATENCY = 2 };
 
+static void cell_of_pair(struct mt_table *t, enum matrix what, int a, int b, struct mt_path path) {
+    if (a == b)
+        mt_cell_word(t, ".");
+    else if (what == BANDWIDTH || (what != LATENCY && a < b))
+        mt_cell_measure(t, path.bandwidth_Bps > 0 ? path.bandwidth_Bps : NAN, MT_UNIT_BPS);
+    else
+        mt_cell_measure(t, path.latency_s, MT_UNIT_SECONDS);
+}
+
 /* The bandwidth from each rank to each, their latency, or both: bandwidth above the diagonal, latency below. */
-static void print_matrix(const struct mt_cluster *c, enum matrix what, FILE *file) {
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
-    char text[MT_UNITS_TEXT];
-    mt_plain_table_column(&table, what == BANDWIDTH ? ">from" : ">rank");
-    for (int d = 0; d < c->ndevices; d++)
-        mt_plain_table_column(&table, mt_arena_printf(&table.arena, what == BANDWIDTH ? ">to %d" : ">%d", d));
-    for (int a = 0; a < c->ndevices; a++) {
-        mt_plain_table_row(&table);
-        mt_plain_table_cell(&table, "%d", a);
-        for (int b = 0; b < c->ndevices; b++) {
-            struct mt_path path = mt_cluster_path(c, a, b);
-            if (a == b)
-                mt_plain_table_cell(&table, ".");
-            else if (what == BANDWIDTH || (what != LATENCY && a < b))
-                mt_cluster_cell_rate(&table, path.bandwidth_Bps, "B/s");
-            else
-                mt_plain_table_cell(&table, "%s", mt_units_seconds(path.latency_s, text));
-        }
-    }
+static void add_matrix(const struct mt_cluster *c, enum matrix what, struct mt_tables *out) {
     static const char *const titles[] = {[BANDWIDTH] = "bandwidth from the rank of the row to that of the column",
                                          [LATENCY] = "latency, half a round trip",
                                          [BANDWIDTH | LATENCY] = "bandwidth above the diagonal, latency below"};
-    fprintf(file, "\npairs (%s; %d of %d measured)\n", titles[what], c->npairs, c->ndevices * (c->ndevices - 1) / 2);
-    mt_plain_table_print(&table, 2, file);
+    struct mt_table *t = mt_tables_add(out, "matrix", "pairs",
+                                       mt_arena_printf(&out->arena, "%s; %d of %d measured", titles[what], c->npairs,
+                                                       c->ndevices * (c->ndevices - 1) / 2));
+    t->people_only = true;
+    mt_table_column(t, "rank", what == BANDWIDTH ? "from" : "rank", MT_UNIT_COUNT);
+    for (int d = 0; d < c->ndevices; d++)
+        mt_table_column(t, mt_arena_printf(&out->arena, "to_%d", d),
+                        mt_arena_printf(&out->arena, what == BANDWIDTH ? "to %d" : "%d", d), MT_UNIT_ANY)
+            ->one_prefix = true;
+    for (int a = 0; a < c->ndevices; a++) {
+        mt_table_row(t);
+        mt_cell_int(t, a);
+        for (int b = 0; b < c->ndevices; b++) cell_of_pair(t, what, a, b, mt_cluster_path(c, a, b));
+    }
+}
+
+/* What the matrices show. */
+static void add_list(const struct mt_cluster *c, struct mt_tables *out) {
+    struct mt_table *t = mt_tables_add(out, "pairs", "pairs", "");
+    t->machines_only = true;
+    mt_table_column(t, "from", "from", MT_UNIT_COUNT);
+    mt_table_column(t, "to", "to", MT_UNIT_COUNT);
+    mt_table_column(t, "link", "link", MT_UNIT_TEXT);
+    mt_table_column(t, "bandwidth_Bps", "bandwidth", MT_UNIT_BPS);
+    mt_table_column(t, "latency_s", "latency", MT_UNIT_SECONDS);
+    for (int a = 0; a < c->ndevices; a++)
+        for (int b = 0; b < c->ndevices; b++) {
+            if (a == b) continue;
+            struct mt_path path = mt_cluster_path(c, a, b);
+            mt_table_row(t);
+            mt_cell_int(t, a);
+            mt_cell_int(t, b);
+            mt_cell_text(t, "%s", mt_cluster_link_name(c, path.link));
+            mt_cell_positive(t, path.bandwidth_Bps);
+            mt_cell_real(t, path.latency_s);
+        }
 }
 
 /* Pairs of two classes over one link; with many classes, of all classes together. */
@@ -190,35 +214,44 @@ static void count_classes(struct pair_classes *p) {
     if (p->nrows) qsort(p->rows, (size_t)p->nrows, sizeof *p->rows, by_classes_and_link);
 }
 
-static void print_pair_classes(const struct mt_cluster *c, FILE *file) {
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
-    char text[MT_UNITS_TEXT];
+static void add_pair_classes(const struct mt_cluster *c, struct mt_tables *out) {
     bool any = c->nclasses > CLASSES_MOST;
-    struct pair_classes p = {.cluster = c, .arena = &table.arena, .nclasses = any ? 1 : c->nclasses};
+    struct pair_classes p = {.cluster = c, .arena = &out->arena, .nclasses = any ? 1 : c->nclasses};
     count_classes(&p);
-    mt_plain_table_header(&table, "class", "class", "link", ">pairs", ">bandwidth from", ">to", ">latency from", ">to", NULL);
+    struct mt_table *t = mt_tables_add(
+        out, "pairs", "pairs, by class",
+        mt_arena_printf(&out->arena, "%d of %d measured", c->npairs, c->ndevices * (c->ndevices - 1) / 2));
+    mt_table_column(t, "from_class", "class", MT_UNIT_TEXT);
+    mt_table_column(t, "to_class", "class", MT_UNIT_TEXT);
+    mt_table_column(t, "link", "link", MT_UNIT_TEXT);
+    mt_table_column(t, "pairs", "pairs", MT_UNIT_COUNT);
+    mt_table_column(t, "least_bandwidth_Bps", "bandwidth from", MT_UNIT_BPS);
+    mt_table_column(t, "most_bandwidth_Bps", "to", MT_UNIT_BPS);
+    mt_table_column(t, "least_latency_s", "latency from", MT_UNIT_SECONDS);
+    mt_table_column(t, "most_latency_s", "to", MT_UNIT_SECONDS);
     for (int i = 0; i < p.nrows; i++) {
         const struct pair_class *row = &p.rows[i];
-        mt_plain_table_row(&table);
-        for (int k = 0; k < 2; k++) mt_plain_table_cell(&table, "%s", any ? "any" : c->classes[row->class[k]].name);
-        mt_plain_table_cell(&table, "%s", mt_cluster_link_name(c, row->link));
-        mt_plain_table_cell(&table, "%lld", (long long)row->npairs);
-        mt_cluster_cell_rate(&table, row->least_Bps, "B/s");
-        mt_cluster_cell_rate(&table, row->most_Bps, "B/s");
-        mt_plain_table_cell(&table, "%s", mt_units_seconds(row->least_s, text));
-        mt_plain_table_cell(&table, "%s", mt_units_seconds(row->most_s, text));
+        mt_table_row(t);
+        for (int k = 0; k < 2; k++) mt_cell_text(t, "%s", any ? "any" : c->classes[row->class[k]].name);
+        mt_cell_text(t, "%s", mt_cluster_link_name(c, row->link));
+        mt_cell_int(t, row->npairs);
+        mt_cell_positive(t, row->least_Bps);
+        mt_cell_positive(t, row->most_Bps);
+        mt_cell_real(t, row->least_s);
+        mt_cell_real(t, row->most_s);
     }
-    fprintf(file, "\npairs, by class (%d of %d measured)\n", c->npairs, c->ndevices * (c->ndevices - 1) / 2);
-    mt_plain_table_print(&table, 2, file);
 }
 
-void mt_cluster_print_pairs(const struct mt_cluster *c, FILE *file) {
+void mt_cluster_add_pairs(const struct mt_cluster *c, struct mt_tables *out) {
     if (c->ndevices > MT_CLUSTER_SHOWN) {
-        print_pair_classes(c, file);
-    } else if (is_symmetric(c)) {
-        print_matrix(c, BANDWIDTH | LATENCY, file);
-    } else {
-        print_matrix(c, BANDWIDTH, file);
-        print_matrix(c, LATENCY, file);
+        add_pair_classes(c, out);
+        return;
     }
+    if (is_symmetric(c)) {
+        add_matrix(c, BANDWIDTH | LATENCY, out);
+    } else {
+        add_matrix(c, BANDWIDTH, out);
+        add_matrix(c, LATENCY, out);
+    }
+    add_list(c, out);
 }

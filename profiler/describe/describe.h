@@ -18,6 +18,7 @@
 #ifndef MT_PROFILER_DESCRIBE_DESCRIBE_H
 #define MT_PROFILER_DESCRIBE_DESCRIBE_H
 
+#include "kernels/base/table/table.h"
 #include "profiler/cluster/cluster.h"
 
 /* MT_EINPUT with the column of the error, and the reason. */
@@ -27,7 +28,7 @@ enum mt_status mt_cluster_describe(const char *text, const struct mt_cluster *me
 /* Read a cluster's document; if there is no such file, describe the text. */
 enum mt_status mt_cluster_open(const char *file_or_text, struct mt_cluster **cluster, struct mt_err *err);
 
-/* Print the rows of hardware.def, for `motley profile --hardware`. */
-void mt_hardware_help(FILE *file);
+/* The rows of hardware.def, for `motley profile --hardware`: "hardware" and "links". */
+void mt_hardware_tables(struct mt_tables *out);
 
 #endif

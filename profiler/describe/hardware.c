@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/base/text/plain_table.h"
 #include "kernels/base/text/units.h"
 #include "kernels/device/facts.h"
 #include "profiler/describe/describe.h"
@@ -153,38 +152,55 @@ struct mt_cluster_link mt_hardware_link(const struct mt_hardware_link *row, doub
                                     .comm_slowdown = row->comm_slowdown};
 }
 
-void mt_hardware_help(FILE *file) {
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
-    char text[MT_UNITS_TEXT];
-    mt_plain_table_header(&table, "name", "model", ">f64", ">f32", ">bf16", ">f16", ">memory", ">streaming", ">reached",
-                    "link", ">one way", "", NULL);
+static void add_hardware(struct mt_tables *out) {
+    struct mt_table *t = mt_tables_add(out, "hardware", "hardware",
+                                       "public peak rates of GEMM in flop/s; reached: the fraction that large GEMMs "
+                                       "typically reach; NAME-Nt: N cores of a cpu");
+    mt_table_column(t, "name", "name", MT_UNIT_TEXT);
+    mt_table_column(t, "model", "model", MT_UNIT_TEXT);
+    for (int type = 0; type < MT_I32; type++) {
+        const char *name = mt_type_name((enum mt_type)type);
+        mt_table_column(t, mt_arena_printf(&out->arena, "%s_flops", name), name, MT_UNIT_QUANTITY);
+    }
+    mt_table_column(t, "memory_bytes", "memory", MT_UNIT_BYTES);
+    mt_table_column(t, "memory_Bps", "streaming", MT_UNIT_BPS);
+    mt_table_column(t, "reached", "reached", MT_UNIT_NUMBER)->decimals = 2;
+    mt_table_column(t, "link", "link", MT_UNIT_TEXT);
+    mt_table_column(t, "link_Bps", "one way", MT_UNIT_BPS);
+    mt_table_column(t, "cannot_run", "", MT_UNIT_TEXT);
     for (int i = 0; i < NROWS; i++) {
         const struct mt_hardware *row = &rows[i];
-        mt_plain_table_row(&table);
-        mt_plain_table_cell(&table, "%s", row->name);
-        mt_plain_table_cell(&table, "%s", row->model);
-        for (int t = 0; t < MT_I32; t++)
-            mt_plain_table_cell(&table, "%s", row->tflops[t] > 0 ? mt_units_count(row->tflops[t] * 1e12, text) : "-");
-        mt_plain_table_cell(&table, "%s", mt_units_bytes(row->memory_MiB * 0x1p20, text));
-        mt_plain_table_cell(&table, "%sB/s", mt_units_count(row->memory_GBps * 1e9, text));
-        mt_plain_table_cell(&table, "%.2f", row->reached);
-        mt_plain_table_cell(&table, "%s", row->link);
-        mt_plain_table_cell(&table, "%sB/s", mt_units_count(row->link_GBps * 1e9, text));
         bool runs = row->capability == 0 || row->capability >= MT_CAPABILITY_LEAST;
-        mt_plain_table_cell(&table, runs ? "" : "cannot run here: kernels need sm_%d", MT_CAPABILITY_LEAST);
+        mt_table_row(t);
+        mt_cell_text(t, "%s", row->name);
+        mt_cell_text(t, "%s", row->model);
+        for (int type = 0; type < MT_I32; type++) mt_cell_positive(t, row->tflops[type] * 1e12);
+        mt_cell_int(t, (int64_t)(row->memory_MiB * 0x1p20));
+        mt_cell_real(t, row->memory_GBps * 1e9);
+        mt_cell_real(t, row->reached);
+        mt_cell_text(t, "%s", row->link);
+        mt_cell_real(t, row->link_GBps * 1e9);
+        mt_cell_text(t, runs ? "" : "cannot run here: kernels need sm_%d", MT_CAPABILITY_LEAST);
+        mt_cell_style(t, MT_STYLE_WARNING);
     }
-    fprintf(file, "hardware (public peak rates of GEMM in flop/s; reached: the fraction that large GEMMs typically "
-                  "reach; NAME-Nt: N cores of a cpu)\n");
-    mt_plain_table_print(&table, 2, file);
-    struct mt_plain_table named = MT_PLAIN_TABLE_INIT;
-    mt_plain_table_header(&named, "link", ">default", ">reached", ">latency", NULL);
+}
+
+static void add_links(struct mt_tables *out) {
+    struct mt_table *t = mt_tables_add(out, "links", "links", "");
+    mt_table_column(t, "link", "link", MT_UNIT_TEXT);
+    mt_table_column(t, "default_Bps", "default", MT_UNIT_ANY);
+    mt_table_column(t, "reached", "reached", MT_UNIT_NUMBER)->decimals = 2;
+    mt_table_column(t, "latency_s", "latency", MT_UNIT_SECONDS);
     for (int i = 0; i < NLINKS; i++) {
-        mt_plain_table_row(&named);
-        mt_plain_table_cell(&named, "%s", links[i].name);
-        mt_plain_table_cell(&named, "%s%s", mt_units_count(links[i].rate, text), links[i].bits ? "bit/s" : "B/s");
-        mt_plain_table_cell(&named, "%.2f", links[i].reached);
-        mt_plain_table_cell(&named, "%s", mt_units_seconds(links[i].latency_us * 1e-6, text));
+        mt_table_row(t);
+        mt_cell_text(t, "%s", links[i].name);
+        mt_cell_measure(t, links[i].rate, links[i].bits ? MT_UNIT_BITPS : MT_UNIT_BPS);
+        mt_cell_real(t, links[i].reached);
+        mt_cell_real(t, links[i].latency_us * 1e-6);
     }
-    fprintf(file, "\nlinks\n");
-    mt_plain_table_print(&named, 2, file);
+}
+
+void mt_hardware_tables(struct mt_tables *out) {
+    add_hardware(out);
+    add_links(out);
 }

@@ -114,7 +114,8 @@ static enum mt_status complete(struct mt_model *model, struct mt_err *err) {
     if (!size) mt_model_set(model, "headsize", size = embed / heads);
     if (size % 2) return mt_fail(err, MT_EINPUT, "headsize=%lld is odd: rotary positions turn pairs", (long long)size);
     if (mt_model_get(model, "ffn") == 0) mt_model_set(model, "ffn", (8 * embed / 3 + 255) / 256 * 256);
-    if (mt_model_get(model, "rope_low") >= mt_model_get(model, "rope_high"))
+    bool slowed = mt_model_get(model, "rope_factor") != 0; /* else the other three say nothing */
+    if (slowed && mt_model_get(model, "rope_low") >= mt_model_get(model, "rope_high"))
         return mt_fail(err, MT_EINPUT, "rope_low=%g is not below rope_high=%g", mt_model_real(model, "rope_low"),
                        mt_model_real(model, "rope_high"));
     return MT_OK;

@@ -3,7 +3,7 @@
  *
  * Prints ||a - b|| / ||b|| over all of them and the worst tensor's max |a - b| / max(||b||_inf, lr steps); exits with 1
  * when either is above MOST [1e-10] or the files do not hold the same tensors. */
-#include "launcher/checkpoint/safetensors.h"
+#include "launcher/checkpoint/checkpoint.h"
 #include "tests/check.h"
 
 static double *values_of(const struct mt_safetensors *file, const struct mt_saved *tensor) {
@@ -28,8 +28,8 @@ int main(int argc, char **argv) {
     CHECK(argc >= 4 && argc <= 6, "usage: compare_checkpoints A B STEPS_TIMES_LR [MOST [PREFIX]]");
     double reach = strtod(argv[3], NULL), most = argc > 4 ? strtod(argv[4], NULL) : 1e-10;
     double norm = 0, difference = 0, worst = 0;
-    CHECK_OK(mt_safetensors_open(argv[1], &a, &err), err);
-    CHECK_OK(mt_safetensors_open(argv[2], &b, &err), err);
+    CHECK_OK(mt_checkpoint_open_pair(argv[1], &a, &err), err);
+    CHECK_OK(mt_checkpoint_open_pair(argv[2], &b, &err), err);
     CHECK_EQ(a->ntensors, b->ntensors);
     for (int t = 0; t < b->ntensors; t++) {
         const struct mt_saved *y = &b->tensors[t], *x = mt_safetensors_find(a, y->name);

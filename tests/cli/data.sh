@@ -52,6 +52,26 @@ refused 2 "is no token file of llm.c" $train --data llmc:numbers.txt
 refused 2 "shards: is a folder" $train --data shards
 refused 2 "--val and --val-fraction exclude each other" $train --data numbers.txt --val raw.bin --val-fraction 0.2
 refused 2 "but each token of it counts once" $train --data numbers.txt --val raw.bin=2
+# A bad line stops the run, or is left out: then the run is that of the good lines.
+sed '7s/.*/{"id": 7, "body": }/; 9s/.*/{"id": 9}/' lines.jsonl >bad.jsonl
+sed '7d; 9d' lines.jsonl >good.jsonl
+refused 2 "bad.jsonl: line 7, column 19: " $train --data bad.jsonl --data-field body
+has -F -- "--bad-lines skip" <err.txt || fail "$(cat err.txt)"
+refused 2 "--bad-lines maybe: must be stop or skip" $train --data bad.jsonl --bad-lines maybe
+$train --data bad.jsonl --data-field body --bad-lines skip --out bad >bad.txt 2>&1 || fail "$(cat bad.txt)"
+has -F "bad.jsonl: 2 bad lines skipped" <bad.txt || fail "$(cat bad.txt)"
+$train --data good.jsonl --data-field body --out good >good.txt 2>&1 || fail "$(cat good.txt)"
+[ -n "$(losses bad/run.json)" ] && [ "$(losses bad/run.json)" = "$(losses good/run.json)" ] || fail "other lines"
+has "bad line" <good.txt && fail "$(cat good.txt)"
+# Validation on what is trained on is said, under any name of the file; --eval-only trains on nothing.
+ln -s numbers.txt alias.txt
+$train --data numbers.txt --val alias.txt --out shared >shared.txt 2>&1 || fail "$(cat shared.txt)"
+has -F -- "--val alias.txt: is trained on too" <shared.txt || fail "$(cat shared.txt)"
+$train --data numbers.txt --val alias.txt --resume shared --eval-only >shared.txt 2>&1 || fail "$(cat shared.txt)"
+has "is trained on too" <shared.txt && fail "$(cat shared.txt)"
+$train --data numbers.txt --val more.txt --out other >other.txt 2>&1 || fail "$(cat other.txt)"
+has "is trained on too" <other.txt && fail "$(cat other.txt)"
+
 refused 2 "--data-field: there is no --data" $MOTLEY doctor one.json --data-field x
 head -c 1999 raw.bin >odd.bin
 refused 2 "1999 bytes of tokens of 2 bytes each: a token is cut" $train --data odd.bin

@@ -146,3 +146,12 @@ hosts_down() {
   hosts_cgroups=
   rm -f "${hosts_agent:-}"
 }
+
+# train_on_hosts NAME FLAG...: NAME.json by four ranks on the text `text`; what it says is in said.txt.
+train_on_hosts() {
+  local name=$1
+  shift
+  on_hosts -n 4 "$MOTLEY" train "$PWD/$name.json" --data "$PWD/text" --start-deadline 120 "$@" >said.txt 2>&1 ||
+    fail "$name: $(cat said.txt)"
+  grep -q "parameter hashes equal on 4 ranks" said.txt || fail "$name: $(cat said.txt)"
+}

@@ -32,6 +32,14 @@ wait_for() {
   fail "waited for: $1: $(cat run.txt)"
 }
 
+# The tensors of a checkpoint, without its headers: weights, then optimizer state.
+tensors() {
+  local file
+  for file in "$1" "$(dirname "$1")/optimizer-${1##*/step-}"; do
+    tail -c "+$((9 + $(od -An -t u8 -N 8 "$file")))" "$file"
+  done
+}
+
 # shows TEXT FILE: some line of the file is TEXT, spaces counted as one.
 shows() {
   tr -s ' ' <"$2" | has -xF -- "$1" || fail "no line '$1' in $2: $(cat "$2")"

@@ -127,23 +127,14 @@ hosts_can || { echo "without two hosts: they want root and network namespaces"; 
 trap 'hosts_down; rm -rf "$folder"' EXIT
 hosts_up ""
 losses() { tr -d '\n' <"$1/run.json" | sed -E 's/.*"losses": \[([^]]*)\].*/\1/' | tr -d ' ' | tr ',' '\n'; }
-# The tensors of a checkpoint, without its header.
-tensors() { tail -c "+$((9 + $(od -An -t u8 -N 8 "$1")))" "$1"; }
-train() { # NAME FLAG...
-  local name=$1
-  shift
-  on_hosts -n 4 "$MOTLEY" train "$PWD/$name.json" --data "$PWD/text" --start-deadline 120 "$@" >said.txt 2>&1 ||
-    fail "$name: $(cat said.txt)"
-  grep -q "parameter hashes equal on 4 ranks" said.txt || fail "$name: $(cat said.txt)"
-}
 before=alone
 for name in "${names[@]}"; do
-  train "$name" --out "$PWD/$name"
+  train_on_hosts "$name" --out "$PWD/$name"
   "$COMPARE" "$name"/step-*.safetensors alone/step-*.safetensors 0.2 >said.txt || fail "$name: $(cat said.txt)"
   paste -d ' ' <(losses "$name") <(losses alone) | awk '
     { d = ($1 - $2) / $2; if (d < 0) d = -d; if (!(d < 1e-11)) { print; bad = 1 } } END { exit bad || NR != 3 }' ||
     fail "$name: other losses than one rank's"
-  train "$name" --resume "$PWD/$before" --out "$PWD/$name.again"
+  train_on_hosts "$name" --resume "$PWD/$before" --out "$PWD/$name.again"
   grep -q "nothing left to train" said.txt || fail "$name: $(cat said.txt)"
   cmp <(tensors "$name.again"/step-*.safetensors) <(tensors "$before"/step-*.safetensors) ||
     fail "$name does not keep what $before has"

@@ -75,7 +75,7 @@ refused 2 "no safetensors file" $MOTLEY train wide.json --data text.txt --init t
 
 # A full disk: the run goes on, the checkpoint before stays whole; a last checkpoint that fails is an error.
 if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
-  size=$(stat -c %s f32.straight/step-00000040.safetensors)
+  size=$(cat f32.straight/*-00000040.safetensors | wc -c)
   cat >full.sh <<EOF
 mkdir -p full && mount -t tmpfs -o size=$((size + size / 2)) tmpfs full || exit 77
 mpirun -n 2 $MOTLEY train f32.json --data text.txt --out full --checkpoint-every 10 --keep 5 >full.txt 2>&1

@@ -49,6 +49,43 @@ kill -TERM "$rank"
 stopped_well
 ls run/step-*.safetensors >/dev/null || fail "no checkpoint after TERM"
 
+# To mpirun, which says SIGCONT, a second later SIGTERM, a second later SIGKILL, and ends with 1 whatever its ranks do:
+# the step in flight is the last, and is saved, before the first of these seconds is over.
+for signal in INT TERM; do
+  start
+  kill -$signal $job
+  sleep 0.8
+  if ! sanitized; then has '"ended": "stopped by a signal"' <run/run.json || fail "not within 0.8 s: $(cat run.txt)"; fi
+  code=0
+  wait $job || code=$?
+  [ $code = 1 ] || fail "mpirun ended with $code after $signal: $(cat run.txt)"
+  has '"ended": "stopped by a signal"' <run/run.json || fail "$signal: $(cat run.txt)"
+  last=$(ls run | grep '^step.*tensors$' | tail -n 1)
+  steps=$(sed -n 's/^ *"losses": \[\(.*\)\]$/\1/p' run/run.json | tr , '\n' | wc -l)
+  [ $((10#$(tr -dc 0-9 <<<"${last%.safetensors}"))) = "$steps" ] || fail "$signal: $last after $steps steps"
+  ! ls run | has part || fail "$(ls run)"
+  mpirun -n 2 $MOTLEY train plan.json --data text.txt --resume run --eval-only >again.txt 2>&1 || fail "$(cat again.txt)"
+done
+
+# SIGCONT is no request when others than mpirun send it, or when it ends a stop.
+rm -rf run run.txt
+mpirun -n 2 --mca orte_forward_job_control 1 $MOTLEY train plan.json --data text.txt --out run >run.txt 2>&1 &
+job=$!
+wait_for "grep -q '^step 20/' run.txt"
+rank=$(pgrep -P $job -f 'motley train' | tail -n 1)
+kill -CONT "$rank"
+sleep 0.5
+kill -TSTP $job
+wait_for '[ "$(cut -d" " -f3 /proc/$rank/stat)" = T ]'
+sleep 1.5
+kill -CONT $job
+wait_for '[ "$(cut -d" " -f3 /proc/$rank/stat)" != T ]'
+before=$(grep -c '^step' run.txt)
+wait_for "[ \$(grep -c '^step' run.txt) -gt $((before + 20)) ]"
+! grep -q 'asked to stop' run.txt || fail "SIGCONT has ended the run: $(cat run.txt)"
+kill -USR2 $job
+stopped_well
+
 # A rank that is killed ends the job.
 start
 rank=$(pgrep -P $job -f 'motley train' | tail -n 1)

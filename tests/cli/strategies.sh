@@ -41,16 +41,7 @@ hosts_can || { echo "without two hosts: they want root and network namespaces"; 
 trap 'hosts_down; rm -rf "$folder"' EXIT
 hosts_up ""
 numbers() { tr -d '\n ' <"$2/run.json" | grep -o "\"$1\":\[[^]]*\]" | grep -o '[0-9.e-]*' | grep '[0-9]'; }
-# The tensors of a checkpoint, without its header.
-tensors() { tail -c "+$((9 + $(od -An -t u8 -N 8 "$1")))" "$1"; }
 same_tensors() { cmp <(tensors "$1"/step-00000004.safetensors) <(tensors "$2"/step-00000004.safetensors); }
-train() { # NAME FLAG...
-  local name=$1
-  shift
-  on_hosts -n 4 "$MOTLEY" train "$PWD/$name.json" --data "$PWD/text" --start-deadline 120 "$@" >said.txt 2>&1 ||
-    fail "$name: $(cat said.txt)"
-  grep -q "parameter hashes equal on 4 ranks" said.txt || fail "$name: $(cat said.txt)"
-}
 near() { # WHAT A B: numbers of two runs that differ by rounding
   paste -d ' ' <(numbers "$1" "$2") <(numbers "$1" "$3") | awk '
     { d = ($1 - $2) / $2; if (d < 0) d = -d; if (!(d < 1e-11)) { print; bad = 1 } } END { exit bad || !NR }' ||
@@ -60,7 +51,7 @@ near() { # WHAT A B: numbers of two runs that differ by rounding
 before=alone trained=$strategies
 if sanitized; then trained="factors zero3 tensor+sequence mesh"; fi # each runs for several times as long
 for name in $trained; do
-  train "$name" --out "$PWD/$name" --checkpoint-every 2
+  train_on_hosts "$name" --out "$PWD/$name" --checkpoint-every 2
   "$COMPARE" "$name"/step-00000004.safetensors alone/step-00000004.safetensors 0.2 >said.txt ||
     fail "$name: $(cat said.txt)"
   near losses "$name" alone
@@ -69,9 +60,9 @@ for name in $trained; do
   "$MOTLEY" show "$name/run.json" >said.txt 2>&1 || fail "$name: $(cat said.txt)"
   "$MOTLEY" plan --from "$name" -o again.json >said.txt 2>&1 || fail "$name: $(cat said.txt)"
   "$MOTLEY" verify again.json --steps 1 >said.txt 2>&1 || fail "$name again: $(cat said.txt)"
-  train "$name" --resume "$PWD/$name/step-00000002.safetensors" --out "$PWD/$name.parts"
+  train_on_hosts "$name" --resume "$PWD/$name/step-00000002.safetensors" --out "$PWD/$name.parts"
   same_tensors "$name.parts" "$name" || fail "$name: two steps and two more are not four"
-  train "$name" --resume "$PWD/$before" --out "$PWD/$name.again"
+  train_on_hosts "$name" --resume "$PWD/$before" --out "$PWD/$name.again"
   grep -q "nothing left to train" said.txt || fail "$name: $(cat said.txt)"
   same_tensors "$name.again" "$before" || fail "$name does not keep what $before has"
   near validation "$name.again" "$before"

@@ -6,6 +6,7 @@
 
 #include "profiler/describe/describe.h"
 #include "profiler/cluster/outlier.h"
+#include "profiler/cluster/tables.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -23,7 +24,10 @@ static void use(struct mt_cluster *cluster) {
     mt_cluster_outliers(again, &arena, &outliers);
     mt_arena_release(&arena);
     FILE *file = fopen("/dev/null", "w");
-    mt_cluster_print(again, file);
+    struct mt_tables doc = MT_TABLES_INIT;
+    mt_cluster_tables(again, &doc);
+    mt_tables_write(&doc, MT_TABLES_TEXT, file);
+    mt_tables_release(&doc);
     fclose(file);
     mt_cluster_free(again);
     mt_cluster_free(cluster);

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2) return 0;
     enum mt_data_format format = (enum mt_data_format)(data[0] % (MT_DATA_NFORMATS + 1));
-    const struct mt_data_reading reading = {.field = data[0] & 64 ? "t" : NULL};
+    const struct mt_data_reading reading = {.field = data[0] & 64 ? "t" : NULL, .skips_bad_lines = data[0] & 32};
     size--;
     void *content = malloc(size);
     if (!content) abort();

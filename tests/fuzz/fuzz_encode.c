@@ -1,10 +1,12 @@
 /* Any bytes as text to the golden tokenizers, of which the first byte chooses one: refused because they are no UTF-8,
- * or tokens in range, whose text is UTF-8 and comes the same token by token; byte-level ones give the text back.
+ * or tokens in range, the same again with all words known, whose text is UTF-8 and comes the same token by token;
+ * byte-level ones give the text back. No execution knows the words of another.
  *     build/fuzz/tests/fuzz_encode -runs=10000000 tests/fuzz/corpus/encode */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/base/text/utf8.h"
+#include "launcher/tokenizer/internal.h"
 #include "launcher/tokenizer/tokenizer.h"
 #include "tests/launcher/tokenizer/golden.h"
 
@@ -17,6 +19,17 @@ static struct mt_tokenizer *tokenizer_of(int which) {
     snprintf(path, sizeof path, GOLDEN "%s.json", golden[which]);
     if (!opened[which] && mt_tokenizer_open(path, &opened[which], &err)) abort();
     return opened[which];
+}
+
+static void compare_again(struct mt_tokenizer *tokenizer, const char *text, size_t length,
+                          const struct mt_tokens *tokens) {
+    struct mt_tokens again = {0};
+    struct mt_err err = MT_ERR_INIT;
+    if (mt_tokenizer_encode(tokenizer, text, length, &again, &err) || again.count != tokens->count) abort();
+    if (again.count && memcmp(again.ids, tokens->ids, (size_t)again.count * sizeof *again.ids) != 0) abort();
+    free(again.ids);
+    mt_words_free(tokenizer->words);
+    tokenizer->words = NULL;
 }
 
 static void compare_stream(struct mt_tokenizer *tokenizer, const struct mt_tokens *tokens, const char *whole,
@@ -48,6 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     for (int64_t i = 0; i < tokens.count; i++)
         if (tokens.ids[i] < 0 || tokens.ids[i] >= mt_tokenizer_vocab(tokenizer)) abort();
+    compare_again(tokenizer, text, length, &tokens);
     size_t n;
     char *back = mt_tokenizer_decode(tokenizer, tokens.ids, tokens.count, true, &n);
     if (mt_utf8_valid(back, n) != n) abort();

@@ -57,7 +57,7 @@ void mt_table_write_csv(const struct mt_table *table, FILE *file) {
 void mt_tables_write_csv(const struct mt_tables *doc, FILE *file) {
     bool begun = false;
     for (int i = 0; i < doc->count; i++) {
-        if (!doc->items[i].table) continue;
+        if (!doc->items[i].table || doc->items[i].table->people_only) continue;
         if (begun) fputs("\r\n", file);
         put_table(doc->items[i].table, true, file);
         begun = true;

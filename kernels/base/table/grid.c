@@ -39,7 +39,19 @@ static const char *printable(const char *text, struct mt_arena *arena) {
     return copy;
 }
 
-/* Where units differ by row, each number has its own prefix. */
+/* Of the numbers of a column that have this unit. */
+static struct mt_prefix prefix_of(const struct mt_table *t, int column, enum mt_unit unit) {
+    double least = INFINITY, most = 0;
+    for (int r = 0; r < t->nrows; r++) {
+        if (column >= t->rows[r].ncells) continue;
+        const struct mt_cell *cell = &t->rows[r].cells[column];
+        double size = fabs(cell->number);
+        if (cell->kind != MT_CELL_NUMBER || cell->unit != unit) continue;
+        if (size > 0) least = fmin(least, size), most = fmax(most, size);
+    }
+    return mt_unit_prefix(unit, least, most);
+}
+
 static const char *cell_text(const struct mt_column *column, const struct mt_cell *cell, struct mt_prefix prefix,
                              struct mt_arena *arena) {
     char number[MT_UNIT_TEXT_BYTES];
@@ -51,49 +63,63 @@ static const char *cell_text(const struct mt_column *column, const struct mt_cel
     case MT_CELL_LIST: return list_text(cell, arena);
     case MT_CELL_NUMBER: break;
     }
-    if (column->unit == MT_UNIT_ANY) prefix = mt_unit_prefix(cell->unit, fabs(cell->number), fabs(cell->number));
     return mt_arena_strdup(arena, mt_unit_text(cell->unit, prefix, column->decimals, cell->number, number));
 }
 
-static struct mt_prefix prefix_of(const struct mt_table *t, int column) {
+/* The prefix of a cell where units differ by row: numbers of one row that have one unit also have one prefix. */
+static struct mt_prefix own_prefix(const struct mt_table *t, int column, int row) {
+    const struct mt_cell *cells = t->rows[row].cells;
+    enum mt_unit unit = cells[column].unit;
     double least = INFINITY, most = 0;
-    for (int r = 0; r < t->nrows; r++) {
-        if (column >= t->rows[r].ncells || t->rows[r].cells[column].kind != MT_CELL_NUMBER) continue;
-        double size = fabs(t->rows[r].cells[column].number);
+    if (t->columns[column].one_prefix) return prefix_of(t, column, unit);
+    for (int c = 0; c < t->rows[row].ncells; c++) {
+        double size = fabs(cells[c].number);
+        if (t->columns[c].unit != MT_UNIT_ANY || cells[c].unit != unit || cells[c].kind != MT_CELL_NUMBER) continue;
         if (size > 0) least = fmin(least, size), most = fmax(most, size);
     }
-    return mt_unit_prefix(t->columns[column].unit, least, most);
+    return mt_unit_prefix(unit, least, most);
 }
 
-static void fill_column(const struct mt_table *t, int column, int at, struct mt_arena *arena, struct mt_grid *grid) {
+/* repeats[nrows]: whether the row is as the one above in all columns so far that are `once`. */
+static void fill_column(const struct mt_table *t, int column, int at, struct mt_arena *arena, bool *repeats,
+                        struct mt_grid *grid) {
     const struct mt_column *c = &t->columns[column];
-    const struct mt_prefix prefix = prefix_of(t, column);
+    const struct mt_prefix prefix = prefix_of(t, column, c->unit);
     const char *above = NULL;
-    for (int r = 0; r < t->nrows; r++) {
+    for (int r = 0; r < grid->nrows; r++) {
         const struct mt_row *row = &t->rows[r];
-        bool there = column < row->ncells;
-        const char *text = there ? cell_text(c, &row->cells[column], prefix, arena) : "";
-        grid->rows[r].cells[at] = c->once && above && !strcmp(text, above) ? "" : text;
-        if (there) grid->rows[r].styles[at] = row->cells[column].style;
+        const struct mt_cell *cell = column < row->ncells ? &row->cells[column] : NULL;
+        const char *text = "";
+        if (cell) text = cell_text(c, cell, c->unit == MT_UNIT_ANY ? own_prefix(t, column, r) : prefix, arena);
+        if (c->once) repeats[r] &= above && !strcmp(text, above);
+        grid->rows[r].cells[at] = c->once && repeats[r] ? "" : text;
+        if (cell) grid->rows[r].styles[at] = cell->style;
         above = text;
     }
     grid->titles[at] = printable(c->title, arena);
     grid->right[at] = mt_unit_is_number(c->unit) || c->unit == MT_UNIT_ANY;
-    grid->header |= *c->title != 0;
+    grid->header |= *c->title != 0 && !t->bare;
 }
 
 /* ---- folding ---- */
 
 struct folding {
+    const struct mt_table *table;
     const struct mt_grid *grid;
     int names;
 };
+
+static bool is_alone(const struct folding *f, int column) {
+    int of = f->grid->columns[column];
+    return of >= 0 && f->table->columns[of].alone;
+}
 
 static int compare_rows(const struct folding *f, int a, int b) {
     const struct mt_grid_row *left = &f->grid->rows[a], *right = &f->grid->rows[b];
     int order = left->total - right->total;
     if (!order && left->total) order = a - b;
-    for (int c = f->names; c < f->grid->ncolumns - 1 && !order; c++) order = strcmp(left->cells[c], right->cells[c]);
+    for (int c = f->names; c < f->grid->ncolumns - 1 && !order; c++)
+        if (!is_alone(f, c)) order = strcmp(left->cells[c], right->cells[c]);
     return order;
 }
 
@@ -123,7 +149,8 @@ static const char *name_of(const struct mt_grid *grid, const struct fold *fold, 
 
 /* The grid's last column is for the counts; dropped if nothing folds. */
 static void fold(const struct mt_table *t, struct mt_arena *arena, struct mt_grid *grid) {
-    struct folding folding = {grid, t->fold_names};
+    struct folding folding = {t, grid, 0};
+    for (int c = 0; c < t->fold_names; c++) folding.names += !t->columns[c].machines_only;
     int n = grid->nrows, nfolds = 0, last = grid->ncolumns - 1;
     int *order = mt_new(arena, int, n);
     struct fold *folds = mt_new(arena, struct fold, n);
@@ -143,13 +170,15 @@ static void fold(const struct mt_table *t, struct mt_arena *arena, struct mt_gri
     for (int i = 0; i < nfolds; i++) {
         rows[i] = grid->rows[folds[i].first];
         rows[i].cells = mt_arena_memdup(arena, rows[i].cells, (size_t)grid->ncolumns * sizeof *rows[i].cells);
-        for (int c = 0; c < t->fold_names; c++) rows[i].cells[c] = name_of(grid, &folds[i], c, arena);
+        for (int c = 0; c < folding.names; c++) rows[i].cells[c] = name_of(grid, &folds[i], c, arena);
+        for (int c = 0; c < last && folds[i].count > 1; c++)
+            if (is_alone(&folding, c)) rows[i].cells[c] = "";
         if (!rows[i].total) rows[i].cells[last] = mt_arena_printf(arena, "%d", folds[i].count);
         rows[i].rows = folds[i].count;
     }
     grid->rows = rows;
     grid->nrows = nfolds;
-    for (int c = 0; c < t->fold_names; c++) grid->right[c] = false; /* names are texts now */
+    for (int c = 0; c < folding.names; c++) grid->right[c] = false; /* names are texts now */
 }
 
 void mt_table_grid(const struct mt_table *t, struct mt_arena *arena, struct mt_grid *grid) {
@@ -157,7 +186,9 @@ void mt_table_grid(const struct mt_table *t, struct mt_arena *arena, struct mt_g
     for (int r = 0; r < t->nrows; r++) plain += !t->rows[r].total;
     bool folded = t->fold_names && plain > MT_TABLE_SHOWN;
     int *columns = mt_new(arena, int, room);
-    *grid = (struct mt_grid){.nrows = t->nrows, .columns = columns};
+    bool *repeats = mt_new(arena, bool, t->nrows);
+    memset(repeats, true, (size_t)t->nrows);
+    *grid = (struct mt_grid){.nrows = t->shown && t->shown < t->nrows ? t->shown : t->nrows, .columns = columns};
     grid->titles = mt_new(arena, const char *, room);
     grid->right = mt_new(arena, bool, room);
     grid->rows = mt_new(arena, struct mt_grid_row, t->nrows);
@@ -170,7 +201,7 @@ void mt_table_grid(const struct mt_table *t, struct mt_arena *arena, struct mt_g
     }
     for (int c = 0; c < t->ncolumns; c++) {
         if (t->columns[c].machines_only) continue;
-        fill_column(t, c, grid->ncolumns, arena, grid);
+        fill_column(t, c, grid->ncolumns, arena, repeats, grid);
         columns[grid->ncolumns++] = c;
     }
     if (!folded) return;

@@ -67,7 +67,7 @@ void mt_tables_write_json(const struct mt_tables *doc, FILE *file) {
     mt_json_close(&out);
     mt_json_open(&out, "tables", '[');
     for (int i = 0; i < doc->count; i++)
-        if (doc->items[i].table) put_table(&out, doc->items[i].table);
+        if (doc->items[i].table && !doc->items[i].table->people_only) put_table(&out, doc->items[i].table);
     mt_json_close(&out);
     mt_json_close(&out);
     fwrite(out.text, 1, out.length, file);

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 void mt_tables_release(struct mt_tables *doc) {
@@ -18,20 +19,40 @@ static struct mt_tables_item *add_item(struct mt_tables *doc) {
     return item;
 }
 
+static void say_lines(struct mt_tables *doc, enum mt_style style, char *text) {
+    for (char *line = text, *end; line; line = end) {
+        end = strchr(line, '\n');
+        if (end) *end++ = 0;
+        struct mt_tables_item *item = add_item(doc);
+        item->said = line;
+        item->style = style;
+    }
+}
+
 void mt_tables_say(struct mt_tables *doc, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    add_item(doc)->said = mt_arena_vprintf(&doc->arena, format, args);
+    say_lines(doc, MT_STYLE_PLAIN, mt_arena_vprintf(&doc->arena, format, args));
     va_end(args);
 }
 
 void mt_tables_say_styled(struct mt_tables *doc, enum mt_style style, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    struct mt_tables_item *item = add_item(doc);
-    item->said = mt_arena_vprintf(&doc->arena, format, args);
-    item->style = style;
+    say_lines(doc, style, mt_arena_vprintf(&doc->arena, format, args));
     va_end(args);
+}
+
+FILE *mt_tables_say_begin(struct mt_tables *doc) {
+    return mt_printed_begin(&doc->printed);
+}
+
+void mt_tables_say_end(struct mt_tables *doc) {
+    char *text = mt_printed_end(&doc->printed);
+    size_t length = doc->printed.length;
+    if (length && text[length - 1] == '\n') text[length - 1] = 0; /* the last line's own end */
+    if (length) say_lines(doc, MT_STYLE_PLAIN, mt_arena_strdup(&doc->arena, text));
+    free(text);
 }
 
 struct mt_table *mt_tables_add(struct mt_tables *doc, const char *name, const char *title, const char *note) {
@@ -50,13 +71,17 @@ struct mt_table *mt_tables_find(const struct mt_tables *doc, const char *name) {
     return NULL;
 }
 
-struct mt_column *mt_table_column(struct mt_table *t, const char *key, const char *title, enum mt_unit unit) {
-    assert(!t->nrows);
+static struct mt_column *add_column(struct mt_table *t, const char *key, const char *title, enum mt_unit unit) {
     mt_arena_grow(t->arena, &t->columns, t->ncolumns, &t->columns_capacity, sizeof *t->columns);
     struct mt_column *column = &t->columns[t->ncolumns++];
     *column = (struct mt_column){
         .key = mt_arena_strdup(t->arena, key), .title = mt_arena_strdup(t->arena, title), .unit = unit, .decimals = -1};
     return column;
+}
+
+struct mt_column *mt_table_column(struct mt_table *t, const char *key, const char *title, enum mt_unit unit) {
+    assert(!t->nrows);
+    return add_column(t, key, title, unit);
 }
 
 void mt_table_row(struct mt_table *t) {
@@ -148,6 +173,36 @@ void mt_cell_none(struct mt_table *t) {
 
 void mt_cell_blank(struct mt_table *t) {
     add_cell(t, MT_CELL_BLANK);
+}
+
+struct mt_table *mt_tables_add_values(struct mt_tables *doc, const char *name) {
+    struct mt_table *table = mt_tables_add(doc, name, "", "");
+    table->machines_only = true;
+    mt_table_row(table);
+    return table;
+}
+
+/* Another column; the only row gets room for its cell. */
+static void widen(struct mt_table *t, const char *key, enum mt_unit unit) {
+    assert(t->nrows == 1 && t->rows[0].ncells == t->ncolumns);
+    struct mt_cell *cells = mt_new(t->arena, struct mt_cell, t->ncolumns + 1);
+    if (t->ncolumns) memcpy(cells, t->rows[0].cells, (size_t)t->ncolumns * sizeof *cells);
+    t->rows[0].cells = cells;
+    add_column(t, key, key, unit);
+}
+
+void mt_table_put_text(struct mt_table *t, const char *key, const char *format, ...) {
+    widen(t, key, MT_UNIT_TEXT);
+    struct mt_cell *cell = add_cell(t, MT_CELL_TEXT);
+    va_list args;
+    va_start(args, format);
+    cell->text = mt_arena_vprintf(t->arena, format, args);
+    va_end(args);
+}
+
+void mt_table_put_real(struct mt_table *t, const char *key, enum mt_unit unit, double value) {
+    widen(t, key, unit);
+    mt_cell_real(t, value);
 }
 
 void mt_cell_style(struct mt_table *t, enum mt_style style) {

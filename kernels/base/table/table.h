@@ -34,6 +34,7 @@
 #include "kernels/base/arena.h"
 #include "kernels/base/table/unit.h"
 #include "kernels/base/text/color.h"
+#include "kernels/base/text/printed.h"
 
 enum mt_cell_kind {
     MT_CELL_NONE,  /* not known, or does not apply: "-"; null for machines */
@@ -62,7 +63,9 @@ struct mt_column {
     const char *key, *title; /* the title may be empty */
     enum mt_unit unit;
     int decimals;       /* digits after the point for people; -1: as the unit has them */
-    bool once;          /* for people: a cell that is as the one above it is left empty */
+    bool once;          /* for people: empty where it, and those before it that are `once`, are as in the row above */
+    bool alone;         /* not compared when rows are folded; empty in a line of several rows */
+    bool one_prefix;    /* of MT_UNIT_ANY: numbers of one unit have one prefix, as in other columns */
     bool machines_only; /* not for people, who read it elsewhere */
 };
 
@@ -71,7 +74,10 @@ struct mt_table {
     const char *name;       /* "ranks" */
     const char *title;      /* "ranks"; may be empty */
     const char *note;       /* for people, after the title in parentheses; may be empty */
-    bool machines_only;     /* as a sentence that was said, in numbers */
+    bool machines_only;     /* what sentences say, in numbers */
+    bool people_only;       /* machines read it elsewhere, as a matrix in a list of pairs */
+    bool bare;              /* as text: without the line of titles */
+    int shown;              /* rows for people, who are told so; 0: all */
     int indent;             /* of its lines, as text: 2 */
     int fold_names;         /* mt_table_fold; 0: is not folded */
     const char *fold_title;
@@ -91,17 +97,26 @@ struct mt_tables {
     struct mt_tables_item *items;
     int count, capacity;
     int written; /* items that mt_tables_flush has written */
+    struct mt_printed printed;
 };
 #define MT_TABLES_INIT                                                                                                 \
-    { {0}, NULL, 0, 0, 0 }
+    {                                                                                                                  \
+        {0}, NULL, 0, 0, 0, {                                                                                          \
+            NULL, 0, NULL                                                                                              \
+        }                                                                                                              \
+    }
 void mt_tables_release(struct mt_tables *doc);
 
 /* ---- building: all texts are copied ---- */
 
-/* A line of text for people, in place; "" is an empty line. */
+/* A text for people, in place: a line, or several with newlines between them; "" is an empty line. */
 void mt_tables_say(struct mt_tables *doc, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void mt_tables_say_styled(struct mt_tables *doc, enum mt_style style, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* The same for lines that are printed piece by piece, to the file, until the end. */
+FILE *mt_tables_say_begin(struct mt_tables *doc);
+void mt_tables_say_end(struct mt_tables *doc);
 
 /* A new table at the end. It lives as long as the document. */
 struct mt_table *mt_tables_add(struct mt_tables *doc, const char *name, const char *title, const char *note);
@@ -114,6 +129,12 @@ struct mt_column *mt_table_column(struct mt_table *table, const char *key, const
 
 void mt_table_row(struct mt_table *table);
 void mt_table_total(struct mt_table *table); /* a row of sums */
+
+/* A table of one row, for what sentences say, built value by value: another column with its cell. */
+struct mt_table *mt_tables_add_values(struct mt_tables *doc, const char *name); /* for machines only */
+void mt_table_put_text(struct mt_table *table, const char *key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void mt_table_put_real(struct mt_table *table, const char *key, enum mt_unit unit, double value); /* not finite: none */
 
 /* The next cell of the last row. */
 void mt_cell_text(struct mt_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -24,6 +24,7 @@ static const struct mt_prefix binary[] = {{1, "", 0},        {0x1p10, "Ki", 0}, 
 static const struct mt_prefix times[] = {{1e-9, "ns", 0}, {1e-6, "us", 0}, {1e-3, "ms", 0},
                                          {1, "s", 0},     {3600, "h", 0},  {86400, "d", 0}};
 static const double hours_most_s = 48 * 3600;
+static const double smallest = 0.9995e-3, most_range = 1e5, most_digits = 9999.5;
 
 const char *mt_unit_name(enum mt_unit unit) {
     return units[unit].name;
@@ -61,7 +62,9 @@ struct mt_prefix mt_unit_prefix(enum mt_unit unit, double least, double most) {
     default: return (struct mt_prefix){1, "", -1};
     }
     int p = largest(list, count, most);
-    while (p > 0 && least < 0.9995e-3 * list[p].factor && most < 1e6 * list[p - 1].factor) p--;
+    bool whole = p > 0 && least < 0.9995 * list[p].factor && least >= 0.9995 * list[p - 1].factor;
+    if (whole && most < most_digits * list[p - 1].factor) return list[p - 1];
+    while (p > 0 && least < smallest * list[p].factor && most < most_range * least) p--;
     return list[p];
 }
 
@@ -78,7 +81,11 @@ static char *scaled(enum mt_unit unit, struct mt_prefix prefix, int decimals, do
     }
     const char *suffix = units[unit].scale == TIME ? "" : units[unit].suffix;
     bool apart = *prefix.name || *suffix;
-    if (value == 0 && !whole) return strcpy(out, "0");
+    if (value == 0) return strcpy(out, units[unit].scale == BINARY ? "0 B" : "0");
+    if (size < smallest && decimals > 4) {
+        snprintf(out, MT_UNIT_TEXT_BYTES, "%s0.001 %s%s", number < 0 ? ">-" : "<", prefix.name, suffix);
+        return out;
+    }
     snprintf(out, MT_UNIT_TEXT_BYTES, "%.*f%s%s%s", decimals, number, apart ? " " : "", prefix.name, suffix);
     return out;
 }
@@ -110,6 +117,6 @@ char *mt_unit_text(enum mt_unit unit, struct mt_prefix prefix, int decimals, dou
     else if (decimals >= 0 || unit == MT_UNIT_CELSIUS)
         snprintf(out, room, "%.*f%s", decimals < 0 ? 0 : decimals, value, units[unit].suffix);
     else
-        snprintf(out, room, "%.4g%s", value, units[unit].suffix);
+        snprintf(out, room, "%.*g%s", fabs(value) < 1000 ? 4 : 7, value, units[unit].suffix);
     return out;
 }

@@ -28,7 +28,9 @@ const char *mt_unit_name(enum mt_unit unit); /* "flop/s" */
 bool mt_unit_is_number(enum mt_unit unit);   /* neither text nor a list */
 
 /* The prefix for numbers whose sizes without sign are from `least` (the smallest that is not 0) to `most`: the largest
- * number has at most three digits before the point, unless the smallest would then be below a thousandth. */
+ * number has at most three digits before the point; four, if the smallest would else begin with "0."; or more, if it
+ * would be below a thousandth and they are within five orders of magnitude. Where they are not, the smallest are
+ * printed as "<0.001 ms". */
 struct mt_prefix mt_unit_prefix(enum mt_unit unit, double least, double most);
 
 /* Three digits for scaled units; decimals >= 0: so many instead. Returns out. */

@@ -4,6 +4,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,20 +51,26 @@ static bool too_deep(const char *text, size_t length) {
     return false;
 }
 
-static enum mt_status parse(const char *name, const char *text, size_t length, size_t flags, struct mt_json_doc *doc,
-                            struct mt_err *err) {
-    if (length > MOST_BYTES) return mt_fail(err, MT_EINPUT, "%s: is longer than 1 GiB", name);
-    if (too_deep(text, length)) return mt_fail(err, MT_EINPUT, "%s: is nested deeper than %d", name, MOST_DEPTH);
+/* line: of a file, of which the text is that line alone; 0: it is the whole file. */
+static enum mt_status parse(const char *name, int64_t line, const char *text, size_t length, size_t flags,
+                            struct mt_json_doc *doc, struct mt_err *err) {
+    char where[512];
+    snprintf(where, sizeof where, line ? "%.480s: line %lld" : "%.480s", name, (long long)line);
+    if (length > MOST_BYTES) return mt_fail(err, MT_EINPUT, "%s: is longer than 1 GiB", where);
+    if (too_deep(text, length)) return mt_fail(err, MT_EINPUT, "%s: is nested deeper than %d", where, MOST_DEPTH);
     json_error_t why;
     json_set_alloc_funcs(mt_malloc, free); /* jansson's own failures to allocate have no text */
     json_t *tree = json_loadb(text, length, JSON_REJECT_DUPLICATES | flags, &why);
     if (!tree) {
-        mt_fail(err, MT_EINPUT, "%s:%d:%d: %s", name, why.line, why.column, why.text);
+        if (line)
+            mt_fail(err, MT_EINPUT, "%s, column %d: %s", where, why.column, why.text);
+        else
+            mt_fail(err, MT_EINPUT, "%s:%d:%d: %s", name, why.line, why.column, why.text);
         printable(err->text);
         return err->status;
     }
     memset(doc, 0, sizeof *doc);
-    doc->name = mt_arena_strdup(&doc->arena, name);
+    doc->name = mt_arena_strdup(&doc->arena, line ? where : name);
     doc->tree = tree;
     doc->root = (struct mt_json){tree, "", doc};
     return MT_OK;
@@ -71,12 +78,12 @@ static enum mt_status parse(const char *name, const char *text, size_t length, s
 
 enum mt_status mt_json_parse(const char *name, const char *text, size_t length, struct mt_json_doc *doc,
                              struct mt_err *err) {
-    return parse(name, text, length, 0, doc, err);
+    return parse(name, 0, text, length, 0, doc, err);
 }
 
-enum mt_status mt_json_parse_texts(const char *name, const char *text, size_t length, struct mt_json_doc *doc,
-                                   struct mt_err *err) {
-    return parse(name, text, length, JSON_DECODE_INT_AS_REAL, doc, err);
+enum mt_status mt_json_parse_line(const char *name, int64_t line, const char *text, size_t length,
+                                  struct mt_json_doc *doc, struct mt_err *err) {
+    return parse(name, line, text, length, JSON_DECODE_INT_AS_REAL, doc, err);
 }
 
 static enum mt_status load(const char *path, size_t flags, struct mt_json_doc *doc, struct mt_err *err) {
@@ -84,7 +91,7 @@ static enum mt_status load(const char *path, size_t flags, struct mt_json_doc *d
     size_t length;
     enum mt_status st = mt_file_read(path, MOST_BYTES, &text, &length, err);
     if (st) return st;
-    st = parse(path, text, length, flags, doc, err);
+    st = parse(path, 0, text, length, flags, doc, err);
     free(text);
     return st;
 }

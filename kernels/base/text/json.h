@@ -50,10 +50,10 @@ enum mt_status mt_json_load(const char *path, struct mt_json_doc *doc, struct mt
 enum mt_status mt_json_parse(const char *name, const char *text, size_t length, struct mt_json_doc *doc,
                              struct mt_err *err);
 /* A document of which texts alone are read: its integers may be of any size, as those of tokenizer_config.json and of
- * JSONL are, and cannot be read as integers. */
+ * JSONL are, and cannot be read as integers. A line is that of the file `name`, counted from 1, which messages say. */
 enum mt_status mt_json_load_texts(const char *path, struct mt_json_doc *doc, struct mt_err *err);
-enum mt_status mt_json_parse_texts(const char *name, const char *text, size_t length, struct mt_json_doc *doc,
-                                   struct mt_err *err);
+enum mt_status mt_json_parse_line(const char *name, int64_t line, const char *text, size_t length,
+                                  struct mt_json_doc *doc, struct mt_err *err);
 void mt_json_release(struct mt_json_doc *doc);
 
 /* Members of an object: MT_EINPUT when missing, of another type or out of [least, most]. Strings live as

@@ -199,6 +199,17 @@ static void decode_Replace(struct mt_part *part, const struct mt_pieces *from, s
     }
 }
 
+double mt_decode_growth(const struct mt_parts *decoders) {
+    double growth = 1;
+    for (int i = 0; i < decoders->n; i++) {
+        const struct mt_part *part = &decoders->part[i];
+        if (!part->content) continue; /* is no Replace */
+        double by = (double)strlen(part->content) / (part->text ? (double)strlen(part->text) : 1);
+        if (by > 1) growth *= by;
+    }
+    return growth;
+}
+
 /* ---- words ---- */
 
 static enum mt_status read_WordPiece(struct mt_json object, struct mt_part *part, struct mt_arena *arena,

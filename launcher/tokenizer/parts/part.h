@@ -67,13 +67,20 @@ enum mt_found mt_part_find(struct mt_part *part, const char *text, size_t length
 /* Replace every match by `content`; MT_FOUND_TOO_LONG if that does not end. */
 enum mt_found mt_part_replace(struct mt_part *part, const char *text, size_t length, struct mt_text *out);
 
+/* How long a text of `length` bytes may become: parts in a row may each make it longer, and so, in a file that means
+ * harm, without end. Real ones make it three times as long, and NFKC a single character eleven times. */
+static inline size_t mt_parts_most(size_t length) {
+    return 64 * length + 1024;
+}
+
 extern const struct mt_part_kind mt_normalizers, mt_splitters, mt_decoders;
 
 /* normalize.c: append the part's normal form of the text. */
 enum mt_found mt_normalize(struct mt_part *part, const char *text, size_t length, struct mt_text *out);
 
 /* split.c: call `word` for each word of a text; `first`: the text is at the beginning of all. The last part may be
- * ByteLevel, whose mapping is then left to the callee (see mt_split_maps_bytes). */
+ * ByteLevel, whose mapping is then left to the callee (see mt_split_maps_bytes). MT_FOUND_TOO_LONG also where the words
+ * are (mt_parts_most). */
 struct mt_word_sink {
     void (*word)(void *context, const char *word, size_t length);
     void *context;
@@ -96,6 +103,8 @@ struct mt_pieces {
 void mt_pieces_add(struct mt_pieces *pieces, const char *text, size_t length);
 void mt_pieces_free(struct mt_pieces *pieces);
 void mt_decode(struct mt_part *part, const struct mt_pieces *from, struct mt_pieces *to);
+/* How many times as long these, one after the other, could make a text by what they replace. */
+double mt_decode_growth(const struct mt_parts *decoders);
 /* Append bytes as UTF-8: each ill-formed sequence becomes one U+FFFD, as Rust and the Unicode standard do. */
 void mt_decode_lossy(const char *bytes, size_t length, struct mt_text *out);
 

@@ -193,7 +193,8 @@ static enum mt_found (*const find_as[])(struct mt_part *, const char *, size_t, 
 struct split {
     struct mt_parts *parts;
     const struct mt_word_sink *sink;
-    enum mt_found end; /* MT_FOUND_TOO_LONG once a search was */
+    enum mt_found end; /* MT_FOUND_TOO_LONG once a search was, or the pieces are */
+    size_t left;       /* bytes that parts may still be given, all together */
 };
 
 /* A piece on its way to the next part, held back as long as it may be merged with its neighbour. */
@@ -260,7 +261,9 @@ static void add(struct split *s, int p, struct held *h, size_t from, size_t to, 
 }
 
 static void apply(struct split *s, int p, const char *text, size_t length, bool first) {
+    if (length > s->left) s->end = MT_FOUND_TOO_LONG;
     if (s->end == MT_FOUND_TOO_LONG) return;
+    s->left -= length;
     if (p == s->parts->n) {
         s->sink->word(s->sink->context, text, length);
         return;
@@ -283,6 +286,7 @@ static void apply(struct split *s, int p, const char *text, size_t length, bool 
 enum mt_found mt_split(struct mt_parts *parts, const char *text, size_t length, bool first,
                        const struct mt_word_sink *sink) {
     struct split s = {.parts = parts, .sink = sink, .end = MT_FOUND_NONE};
+    s.left = ((size_t)parts->n + 1) * mt_parts_most(length);
     if (length) apply(&s, 0, text, length, first);
     return s.end;
 }

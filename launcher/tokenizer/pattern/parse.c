@@ -55,16 +55,15 @@ static void add_range(struct parser *p, struct pattern_set *set, uint32_t first,
 
 /* In (?i:...) also what differs in case only. */
 static enum mt_status add_characters(struct parser *p, struct pattern_set *set, uint32_t first, uint32_t last) {
-    size_t n;
-    const struct mt_unicode_folded *folded = mt_unicode_all_folded(&n);
     add_range(p, set, first, last);
     if (!p->any_case) return MT_OK;
     if (last - first > 128) return refuse(p, "a long range without regard to case");
     for (uint32_t c = first; c <= last; c++) {
         uint32_t fold = mt_unicode_fold(c);
+        size_t n;
+        const struct mt_unicode_folded *folded = mt_unicode_folded_to(fold, &n);
         add_range(p, set, fold, fold);
-        for (size_t i = 0; i < n; i++)
-            if (folded[i].fold == fold) add_range(p, set, folded[i].code, folded[i].code);
+        for (size_t i = 0; i < n; i++) add_range(p, set, folded[i].code, folded[i].code);
     }
     return MT_OK;
 }

@@ -7,7 +7,11 @@
 #include "launcher/tokenizer/pattern/internal.h"
 
 enum { MOST_INSTRUCTIONS = 20000 };
-static const size_t most_turns = 200000000; /* of one search */
+
+/* Of one search. Those of real expressions take a few turns a character. */
+static size_t most_turns(size_t length) {
+    return 100000 + 64 * length;
+}
 
 /* ---- compiling ---- */
 
@@ -201,7 +205,7 @@ struct matcher {
     const struct mt_pattern *pattern;
     struct mt_search *search;
     const char *text;
-    size_t length, points, turns;
+    size_t length, points, turns, most_turns;
     const uint16_t *table;
     bool too_long;
 };
@@ -291,7 +295,7 @@ static bool match(struct matcher *m, int code, size_t *end) {
         const struct pattern_instruction *in = &m->pattern->code[code];
         bool going = true;
         int n;
-        if (++m->turns > most_turns) {
+        if (++m->turns > m->most_turns) {
             m->too_long = true;
             return false;
         }
@@ -333,7 +337,12 @@ static bool match(struct matcher *m, int code, size_t *end) {
 
 enum mt_found mt_pattern_find(const struct mt_pattern *p, struct mt_search *search, const char *text, size_t length,
                               size_t at, size_t *from, size_t *to) {
-    struct matcher m = {.pattern = p, .search = search, .text = text, .length = length, .table = mt_unicode_table()};
+    struct matcher m = {.pattern = p,
+                        .search = search,
+                        .text = text,
+                        .length = length,
+                        .most_turns = most_turns(length - at),
+                        .table = mt_unicode_table()};
     while (at < length) {
         *from = *to = at;
         if (can_begin(&m, p->begins, at) && match(&m, 0, to)) return MT_FOUND;

@@ -99,6 +99,11 @@ enum { MOST_FOLDED = 4096 }; /* Unicode 17 has some 1500 */
 static struct mt_unicode_folded folded[MOST_FOLDED];
 static size_t nfolded;
 
+static int by_fold(const void *left, const void *right) {
+    const struct mt_unicode_folded *a = left, *b = right;
+    return a->fold != b->fold ? (a->fold > b->fold) - (a->fold < b->fold) : (a->code > b->code) - (a->code < b->code);
+}
+
 static void fill_folded(void) {
     static const uint32_t cased = 1u << MT_UNICODE_LU | 1u << MT_UNICODE_LL | 1u << MT_UNICODE_LT |
                                   1u << MT_UNICODE_LM | 1u << MT_UNICODE_MN | 1u << MT_UNICODE_NL | 1u << MT_UNICODE_SO;
@@ -108,13 +113,23 @@ static void fill_folded(void) {
         uint32_t fold = mt_unicode_fold(code);
         if (fold != code && nfolded < MOST_FOLDED) folded[nfolded++] = (struct mt_unicode_folded){code, fold};
     }
+    qsort(folded, nfolded, sizeof *folded, by_fold);
 }
 
-const struct mt_unicode_folded *mt_unicode_all_folded(size_t *count) {
+const struct mt_unicode_folded *mt_unicode_folded_to(uint32_t fold, size_t *count) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    size_t low = 0, high, end;
     pthread_once(&once, fill_folded);
-    *count = nfolded;
-    return folded;
+    for (high = nfolded; low < high;) {
+        size_t middle = (low + high) / 2;
+        if (folded[middle].fold < fold)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (end = low; end < nfolded && folded[end].fold == fold;) end++;
+    *count = end - low;
+    return folded + low;
 }
 
 /* ---- normal forms ---- */

@@ -64,11 +64,11 @@ int mt_unicode_category_named(const char *name, size_t length);
 uint32_t mt_unicode_lower(uint32_t code);
 /* Equal for code points that differ in case only. */
 uint32_t mt_unicode_fold(uint32_t code);
-/* All code points that are not their own fold; *count: how many. */
+/* The code points other than `fold` whose fold it is; *count: how many. */
 struct mt_unicode_folded {
     uint32_t code, fold;
 };
-const struct mt_unicode_folded *mt_unicode_all_folded(size_t *count);
+const struct mt_unicode_folded *mt_unicode_folded_to(uint32_t fold, size_t *count);
 
 /* Decompose, order marks, and compose if that is said; text[length] is UTF-8. Appends to *out, see text.h. */
 struct mt_text;

@@ -2,6 +2,7 @@
  * every element must be what its global index says. ranks: 1 2 3 5 */
 #include <mpi.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "kernels/base/number/hash.h"
@@ -143,7 +144,7 @@ static enum mt_status save(const struct mt_program *p, struct memory *memory, co
 static enum mt_status load(MPI_Comm comm, const struct mt_program *p, struct memory *memory, const char *path,
                            enum mt_load what, struct mt_err *err) {
     struct mt_safetensors *file = NULL;
-    if (!rank) CHECK_OK(mt_safetensors_open(path, &file, err), *err);
+    if (!rank) CHECK_OK(mt_checkpoint_open_pair(path, &file, err), *err);
     memory->program = p;
     visit(memory, 999, true);
     struct mt_states states;
@@ -259,6 +260,71 @@ static void test_not_finite(void) {
     mt_graph_free(narrow);
 }
 
+static void move(const char *from, const char *to) {
+    CHECK(!rename(from, to), "%s to %s", from, to);
+}
+
+static void refuse_pair(const char *path, const char *reason, const char *hint) {
+    struct mt_safetensors *file;
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_EQ(mt_checkpoint_open(path, &file, &err), MT_EINPUT);
+    CHECK(strstr(err.text, reason) && strstr(err.hint, hint), "\"%s\" (%s), not \"%s\"", err.text, err.hint, reason);
+}
+
+/* The weights' file has the parameters and nothing else, so that others read it; and neither file is taken without the
+ * other, nor with that of another step, nor is a folder's newest checkpoint whose other file is not there. */
+static void test_pairs(void) {
+    struct dice dice = {SEED + 50, 0};
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_graph *g = make_graph(MT_F32);
+    struct mt_program p;
+    make_program(&dice, g, n, &p);
+    struct memory memory = {.program = &p};
+    struct mt_arena arena = MT_ARENA_INIT;
+    char pairs[96];
+    snprintf(pairs, sizeof pairs, "%s/pairs", folder);
+    if (!rank) CHECK(!mkdir(pairs, 0700), "%s", pairs);
+    MPI_Barrier(MPI_COMM_WORLD);
+    const char *path[2], *other[2];
+    for (int i = 0; i < 2; i++) {
+        path[i] = mt_checkpoint_path(pairs, i + 1, &arena);
+        other[i] = mt_checkpoint_optimizer_path(path[i], &arena);
+        visit(&memory, i, true);
+        CHECK_OK(save(&p, &memory, path[i], &err), err);
+    }
+    if (!rank) {
+        struct mt_safetensors *file;
+        const char *kept = mt_arena_printf(&arena, "%s/kept", pairs);
+        CHECK_OK(mt_safetensors_open(path[0], &file, &err), err);
+        CHECK_EQ(file->ntensors, 5);
+        for (int t = 0; t < 5; t++) CHECK(strncmp(file->tensors[t].name, "m.", 2), "%s", file->tensors[t].name);
+        mt_safetensors_close(file);
+        CHECK_OK(mt_checkpoint_open(path[0], &file, &err), err);
+        CHECK(file->ntensors == NSTATES && mt_safetensors_find(file, "m.wte.weight"), "%d tensors", file->ntensors);
+        mt_safetensors_close(file);
+        refuse_pair(other[1], "is the optimizer state of a checkpoint", "name its weights, step-00000002.safetensors");
+        move(other[0], kept);
+        refuse_pair(path[0], "optimizer-00000001.safetensors: No such file", "--init starts anew");
+        CHECK(!link(other[1], other[0]), "%s", other[0]);
+        refuse_pair(path[0], "is damaged, or of another checkpoint than", "");
+        move(kept, other[0]);
+        move(other[1], kept);
+        CHECK_OK(mt_checkpoint_open(pairs, &file, &err), err); /* the one before */
+        CHECK_TEXT(file->path, path[0]);
+        mt_safetensors_close(file);
+        move(kept, other[1]);
+        CHECK_OK(mt_checkpoint_prune(pairs, 1, &err), err);
+        CHECK(access(path[0], F_OK) && access(other[0], F_OK), "the older pair is still there");
+        CHECK(!access(path[1], F_OK) && !access(other[1], F_OK), "the newer pair is gone");
+        CHECK_OK(mt_checkpoint_set_aside(pairs, 1, &err), err);
+        CHECK(access(path[1], F_OK) && access(other[1], F_OK), "a pair that was set aside is still there");
+    }
+    release(&memory);
+    mt_program_release(&p);
+    mt_graph_free(g);
+    mt_arena_release(&arena);
+}
+
 /* Weights alone from a file that has other things too, and with names that start with "transformer."; files that do not
  * fit. */
 static void test_weights(void) {
@@ -287,7 +353,7 @@ static void test_weights(void) {
                 float x = names[t] ? (float)element(names[t], i, 5) : 0;
                 CHECK_OK(mt_safetensors_append(w, &x, sizeof x, &err), err);
             }
-        CHECK_OK(mt_safetensors_commit(w, &err), err);
+        CHECK_OK(mt_safetensors_commit(w, NULL, &err), err);
     }
     struct memory memory = {0};
     CHECK_OK(load(MPI_COMM_WORLD, &p, &memory, path, MT_LOAD_PARAMS, &err), err);
@@ -350,6 +416,7 @@ int main(int argc, char **argv) {
     for (int round = 0; round < ROUNDS; round++) test_round(round);
     test_failures();
     test_weights();
+    test_pairs();
     test_not_finite();
     test_compare();
     char command[128];

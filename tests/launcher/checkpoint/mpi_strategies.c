@@ -2,6 +2,7 @@
  * bit for bit: all ordered pairs, over two unlike hosts of two ranks each. ranks: 4 */
 #include <mpi.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "kernels/base/number/hash.h"
@@ -130,11 +131,12 @@ static char *whole_file(const char *path, size_t *size) {
 
 static void test_pair(struct classic *from, struct classic *to) {
     char first[128], again[128];
+    struct mt_arena arena = MT_ARENA_INIT;
     struct mt_safetensors *file = NULL;
     snprintf(first, sizeof first, "%s/%s.safetensors", folder, from->name);
-    snprintf(again, sizeof again, "%s/again.safetensors", folder);
+    snprintf(again, sizeof again, "%s/again/%s.safetensors", folder, from->name);
     spoil(to);
-    if (!rank) CHECK_OK(mt_safetensors_open(first, &file, &err), err);
+    if (!rank) CHECK_OK(mt_checkpoint_open_pair(first, &file, &err), err);
     struct mt_states states = states_of(to);
     mt_checkpoint_load(&states, file, MT_LOAD_ALL, &err);
     CHECK(!err.status, "%s under %s: %s", from->name, to->name, err.text);
@@ -143,10 +145,14 @@ static void test_pair(struct classic *from, struct classic *to) {
     CHECK_OK(mt_states_compare(&states, &err), err);
     save(to, again);
     if (rank) return;
-    size_t sizes[2];
-    char *a = whole_file(first, &sizes[0]), *b = whole_file(again, &sizes[1]);
-    CHECK(sizes[0] == sizes[1] && !memcmp(a, b, sizes[0]), "%s under %s: another file", from->name, to->name);
-    free(a), free(b);
+    for (int f = 0; f < 2; f++) {
+        size_t sizes[2];
+        char *a = whole_file(f ? mt_checkpoint_optimizer_path(first, &arena) : first, &sizes[0]);
+        char *b = whole_file(f ? mt_checkpoint_optimizer_path(again, &arena) : again, &sizes[1]);
+        CHECK(sizes[0] == sizes[1] && !memcmp(a, b, sizes[0]), "%s under %s: another file", from->name, to->name);
+        free(a), free(b);
+    }
+    mt_arena_release(&arena);
 }
 
 int main(int argc, char **argv) {
@@ -155,8 +161,10 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (!rank) CHECK(mkdtemp(folder));
     MPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD);
+    char path[128];
+    snprintf(path, sizeof path, "%s/again", folder);
+    if (!rank) CHECK(!mkdir(path, 0700), "%s", path);
     for (int i = 0; i < MT_NSTRATEGIES; i++) {
-        char path[128];
         open_classic(&mt_strategies[i], &classics[i]);
         snprintf(path, sizeof path, "%s/%s.safetensors", folder, classics[i].name);
         fill(&classics[i]);

@@ -46,7 +46,7 @@ static enum mt_status save(int64_t step, struct mt_err *err) {
         }
     }
     if (!st)
-        st = mt_safetensors_commit(w, err);
+        st = mt_safetensors_commit(w, NULL, err);
     else
         mt_safetensors_abort(w);
     free(data);

@@ -124,7 +124,7 @@ static void test_write(void) {
     CHECK_OK(mt_safetensors_append(w, (const char *)numbers + 10, 14, &err), err);
     CHECK(access(path, F_OK) != 0, "the file is there before its commit");
     CHECK_OK(mt_safetensors_append(w, d, 16, &err), err);
-    CHECK_OK(mt_safetensors_commit(w, &err), err);
+    CHECK_OK(mt_safetensors_commit(w, NULL, &err), err);
 
     static char raw[8192];
     FILE *file = fopen(path, "rb");
@@ -173,7 +173,7 @@ static void test_abort(void) {
         CHECK_OK(mt_safetensors_append(w, numbers, 20, &err), err);
         CHECK(access(path, F_OK) && (access(temp, F_OK) == 0) == !unnamed);
         if (round)
-            CHECK_EQ(mt_safetensors_commit(w, &err), MT_EBUG);
+            CHECK_EQ(mt_safetensors_commit(w, NULL, &err), MT_EBUG);
         else
             mt_safetensors_abort(w);
         CHECK(access(path, F_OK) && access(temp, F_OK));

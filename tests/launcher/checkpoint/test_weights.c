@@ -31,7 +31,7 @@ static void write_shard(const char *name, const char *letters, enum mt_type type
         for (int i = 0; i < ELEMENTS; i++) mt_type_store(type, data, i, letters[t] - 'A' + 0.25 * i);
         CHECK_OK(mt_safetensors_append(w, data, (size_t)(ELEMENTS * mt_type_size(type)), &err), err);
     }
-    CHECK_OK(mt_safetensors_commit(w, &err), err);
+    CHECK_OK(mt_safetensors_commit(w, NULL, &err), err);
 }
 
 static void write_text(const char *name, const char *text) {

@@ -115,6 +115,21 @@ static void test_text(void) {
     expect(write_file("any", "a\0\xa9\xff", 4), MT_DATA_bytes, &plain, any, 4);
 }
 
+/* As Windows writes text: with a mark, and without. */
+static void test_wide_text(void) {
+    static const char letters[] = "a few words\n";
+    char little[2 + 2 * sizeof letters] = "\xff\xfe", big[2 + 2 * sizeof letters] = "\xfe\xff";
+    size_t n = 2 * (sizeof letters - 1);
+    for (size_t i = 0; i < sizeof letters - 1; i++)
+        little[2 + 2 * i] = letters[i], big[3 + 2 * i] = letters[i], little[3 + 2 * i] = big[2 + 2 * i] = 0;
+    refuse(write_file("a.txt", little, 2 + n), MT_DATA_BY_NAME, "is text in utf-16, not", "iconv -f utf-16 -t utf-8");
+    refuse(write_file("a.txt", big, 2 + n), MT_DATA_BY_NAME, "is text in utf-16, not", "iconv -f utf-16 -t utf-8");
+    refuse(write_file("a.txt", little + 2, n), MT_DATA_BY_NAME, "is text in utf-16le", "iconv -f utf-16le -t utf-8");
+    refuse(write_file("a.txt", big + 2, n), MT_DATA_BY_NAME, "is text in utf-16be", "iconv -f utf-16be -t utf-8");
+    refuse(write_file("a.jsonl", little, 2 + n), MT_DATA_BY_NAME, "is text in utf-16, not", "iconv");
+    refuse(write_file("a.txt", "\xff\xfe\0\0a\0\0\0", 8), MT_DATA_BY_NAME, "is text in utf-32", "iconv -f utf-32");
+}
+
 static void test_text_refusals(void) {
     refuse(write_file("latin.txt", "gut\ngr\xfcn\n", 9), MT_DATA_BY_NAME,
            "line 2: byte 6 of the file, 0xfc, is not UTF-8", "iconv");
@@ -147,13 +162,31 @@ static void test_jsonl(void) {
 
     refuse(write_lines("{\"text\": \"a\"}\n{\"content\": \"b\", \"id\": 3}\n"), MT_DATA_BY_NAME,
            "line 2: has no member \"text\"", "content, id; --data-field");
-    refuse(write_lines("{\"text\": \"a\"}\n\n{\"text\": \"b\"\n"), MT_DATA_BY_NAME, "a.jsonl: line 3", "");
+    refuse(write_lines("{\"text\": \"a\"}\n\n{\"text\": \"b\"\n"), MT_DATA_BY_NAME,
+           "a.jsonl: line 3, column 12: ", "one JSON object; --bad-lines skip");
+    refuse(write_lines("{\"text\": \"a\"}\n{\"text\": b}\n"), MT_DATA_BY_NAME, "a.jsonl: line 2, column 10: ", "");
     refuse(write_lines("{\"text\": 7}\n"), MT_DATA_BY_NAME, "line 1: text", "");
     refuse(write_lines("[\"a\"]\n"), MT_DATA_BY_NAME, "line 1", "a line must be an object");
     refuse(write_lines("{\"text\": \"\xfc\"}\n"), MT_DATA_BY_NAME, "line 1", "");
     refuse(write_lines("{\"text\": \"a\"} {\"text\": \"b\"}\n"), MT_DATA_BY_NAME, "line 1", "");
     refuse(write_lines("{\"text\": \"\"}\n"), MT_DATA_BY_NAME, "there is no text in its lines", "");
     refuse(write_lines("\n \n"), MT_DATA_BY_NAME, "there is no text in its lines", "");
+}
+
+static void test_skipped_lines(void) {
+    struct mt_data_reading skip = {.skips_bad_lines = true};
+    struct mt_data_file file;
+    struct mt_err err = MT_ERR_INIT;
+    int64_t want[] = {'a', '\n', 'b', '\n'};
+    const char *path = write_lines("[]\n{\"text\": \"a\"}\nno\n{\"x\": 1}\n{\"text\": 1}\n\n{\"text\": \"b\"}");
+    expect(path, MT_DATA_BY_NAME, &skip, want, 4);
+    CHECK_OK(open_file(path, MT_DATA_BY_NAME, &skip, &file, &err), err);
+    CHECK_EQ(file.skipped, 4);
+    mt_data_file_close(&file);
+    refuse(path, MT_DATA_BY_NAME, "a.jsonl: line 1: must be an object", "--bad-lines skip");
+    path = write_lines("no\n{\"x\": 1}\n\n");
+    CHECK_EQ(open_file(path, MT_DATA_BY_NAME, &skip, &file, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "all 2 lines with text are bad") && strstr(err.text, "line 1, column 2"), "%s", err.text);
 }
 
 /* ---- names ---- */
@@ -202,7 +235,9 @@ int main(void) {
     test_raw();
     test_text();
     test_text_refusals();
+    test_wide_text();
     test_jsonl();
+    test_skipped_lines();
     test_specs();
     return remove_folder();
 }

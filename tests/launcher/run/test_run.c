@@ -131,7 +131,10 @@ static void test_print(void) {
     CHECK_TEXT(mt_run_step_text(&run, &run.arena),
                "step 212 ms, predicted 250 ms (-15.0%, below the band of -6% +12%)");
     FILE *file = open_memstream(&text, &length);
-    mt_run_print(&run, file);
+    struct mt_tables doc = MT_TABLES_INIT;
+    mt_run_tables(&run, &doc);
+    mt_tables_write(&doc, MT_TABLES_TEXT, file);
+    mt_tables_release(&doc);
     fclose(file);
     squeezed = malloc(length + 1);
     for (size_t i = 0; i < length; i++)

@@ -1,7 +1,7 @@
 /* Two profiles: equal within their error bands, different beyond, and what differs is named. */
 #include <unistd.h>
 
-#include "launcher/show/diff.h"
+#include "launcher/show/diff/diff.h"
 #include "tests/profiler/clusters.h"
 
 static char *printed;

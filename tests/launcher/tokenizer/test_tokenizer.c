@@ -197,6 +197,11 @@ static void test_many_marks(void) {
 
 #define MODEL "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [\"a b\"]}"
 
+#define SWELL "{\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}, \"content\": \"aaaaaaaa\"}"
+#define SPREAD                                                                                                         \
+    "{\"type\": \"Split\", \"pattern\": {\"Regex\": \".\"}, \"behavior\": \"Isolated\"}, "                             \
+    "{\"type\": \"Metaspace\", \"replacement\": \"aaaaaaaa\", \"split\": false}"
+
 static const struct refusal {
     const char *text, *reason;
 } refusals[] = {
@@ -246,6 +251,10 @@ static const struct refusal {
     {"{" MODEL ", \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [], \"special_tokens\": {}}}",
      "has no place for the text"},
     {"{" MODEL ", \"decoder\": {\"type\": \"CTC\"}}", "a decoder of type \"CTC\" is not supported"},
+    {"{" MODEL ", \"decoder\": {\"type\": \"Sequence\", \"decoders\": [" SWELL ", " SWELL ", " SWELL ", " SWELL "]}}",
+     "decoder: its replacements could make a text more than 64 times as long"},
+    {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 16000000}, \"merges\": []}}",
+     "has 2 tokens, but numbers them up to 16000000"},
     {"{" MODEL ", \"added_tokens\": [{\"id\": 5, \"content\": \"a\"}]}", "\"a\" has number 5, but is 0 in the model's"},
     {"{" MODEL ", \"added_tokens\": [{\"id\": 5, \"content\": \"x\", \"more\": 1}]}", "unknown key \"more\""},
     {"{" MODEL, ":1:"},
@@ -269,6 +278,26 @@ static void test_refusals(void) {
     CHECK(strstr(err.text, "byte 2 of the text, 0xff"), "%s", err.text);
     free(tokens.ids);
     mt_tokenizer_free(tokenizer);
+}
+
+/* Parts in a row that each make a text eight times as long: 8^8 bytes for each of it, were they let. */
+static void test_swelling(void) {
+    static const char *const files[] = {
+        "{" MODEL ", \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [" SWELL ", " SWELL ", " SWELL ", " SWELL
+        ", " SWELL ", " SWELL ", " SWELL ", " SWELL "]}}",
+        "{" MODEL ", \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [" SPREAD ", " SPREAD ", " SPREAD
+        ", " SPREAD ", " SPREAD ", " SPREAD ", " SPREAD ", " SPREAD "]}}"};
+    static const char text[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    for (int k = 0; k < 2; k++) {
+        struct mt_tokenizer *tokenizer;
+        struct mt_err err = MT_ERR_INIT;
+        struct mt_tokens tokens = {0};
+        CHECK_OK(mt_tokenizer_parse("swelling", files[k], strlen(files[k]), &tokenizer, &err), err);
+        CHECK_EQ(mt_tokenizer_encode(tokenizer, text, sizeof text - 1, &tokens, &err), MT_EINPUT);
+        CHECK(strstr(err.text, "makes it endlessly long"), "%s", err.text);
+        free(tokens.ids);
+        mt_tokenizer_free(tokenizer);
+    }
 }
 
 /* Golden files with bytes changed: refused, or they encode and decode. The fuzzers do this ten million times. */
@@ -306,6 +335,7 @@ int main(void) {
     test_long_word();
     test_many_marks();
     test_refusals();
+    test_swelling();
     test_changed_files();
     return 0;
 }

@@ -1,7 +1,7 @@
 /* The plan document: a round trip by bytes, edits that are seen, refusals by name, and matching processes to ranks.
  *
  * Longer than other tests: the tables of edits and of what is printed are of the same few plans. */
-#include "planner/plan/plan.h"
+#include "planner/plan/tables.h"
 
 #include <unistd.h>
 
@@ -298,7 +298,10 @@ static void check_printed(struct mt_plan *p, const char *const *lines, size_t nl
     char *text, *squeezed;
     size_t length, n = 0;
     FILE *file = open_memstream(&text, &length);
-    mt_plan_print(p, file);
+    struct mt_tables doc = MT_TABLES_INIT;
+    mt_plan_tables(p, &doc);
+    mt_tables_write(&doc, MT_TABLES_TEXT, file);
+    mt_tables_release(&doc);
     fclose(file);
     squeezed = malloc(length + 1);
     for (size_t i = 0; i < length; i++)

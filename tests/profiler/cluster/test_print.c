@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "kernels/base/number/rng.h"
-#include "kernels/base/text/units.h"
+#include "profiler/cluster/tables.h"
 #include "profiler/describe/describe.h"
 #include "tests/profiler/clusters.h"
 
@@ -19,7 +19,10 @@ static char *printed(const struct mt_cluster *c) {
     char *text = NULL;
     size_t length;
     FILE *file = open_memstream(&text, &length);
-    mt_cluster_print(c, file);
+    struct mt_tables doc = MT_TABLES_INIT;
+    mt_cluster_tables(c, &doc);
+    mt_tables_write(&doc, MT_TABLES_TEXT, file);
+    mt_tables_release(&doc);
     fclose(file);
     char *to = text;
     for (const char *at = text; *at; at++)
@@ -32,11 +35,10 @@ static void check_line(const char *text, const char *line) {
     CHECK(strstr(text, line), "no \"%s\" in\n%s", line, text);
 }
 
-/* The line of two classes and a link, by all pairs. */
-static void check_pairs(const struct mt_cluster *c, const char *text, int x, int y, int link) {
+/* The row of two classes and a link, by all pairs. */
+static void check_pairs(const struct mt_cluster *c, const struct mt_table *t, int x, int y, int link) {
     long long npairs = 0;
     double least = INFINITY, most = 0;
-    char low[MT_UNITS_TEXT], high[MT_UNITS_TEXT], line[200];
     for (int a = 0; a < c->ndevices; a++)
         for (int b = 0; b < c->ndevices; b++) {
             struct mt_path path = mt_cluster_path(c, a, b);
@@ -47,11 +49,17 @@ static void check_pairs(const struct mt_cluster *c, const char *text, int x, int
             most = fmax(most, path.bandwidth_Bps);
         }
     if (!npairs) return;
-    mt_units_count(least, low);
-    mt_units_count(most, high);
-    snprintf(line, sizeof line, "\n %s %s %s %lld %sB/s %sB/s", c->classes[x].name, c->classes[y].name,
-             c->links[link].name, npairs, low, high);
-    check_line(text, line);
+    for (int r = 0; r < t->nrows; r++) {
+        const struct mt_cell *cells = t->rows[r].cells;
+        if (strcmp(cells[0].text, c->classes[x].name) || strcmp(cells[1].text, c->classes[y].name) ||
+            strcmp(cells[2].text, c->links[link].name))
+            continue;
+        CHECK_EQ(cells[3].number, npairs);
+        CHECK_NEAR(cells[4].number, least, 0);
+        CHECK_NEAR(cells[5].number, most, 0);
+        return;
+    }
+    CHECK(false, "no row of %s, %s over %s", c->classes[x].name, c->classes[y].name, c->links[link].name);
 }
 
 static void test_pairs(void) {
@@ -73,11 +81,12 @@ static void test_pairs(void) {
                                                                      .link = mt_cluster_path(c, a, b).link,
                                                                      .bandwidth_Bps = 1e6 * (1 + below(200)),
                                                                      .reverse_Bps = 1e6 * below(200)};
-        char *text = printed(c);
+        struct mt_tables doc = MT_TABLES_INIT;
+        mt_cluster_tables(c, &doc);
         for (int x = 0; x < c->nclasses; x++)
             for (int y = x; y < c->nclasses; y++)
-                for (int l = 0; l < c->nlinks; l++) check_pairs(c, text, x, y, l);
-        free(text);
+                for (int l = 0; l < c->nlinks; l++) check_pairs(c, mt_tables_find(&doc, "pairs"), x, y, l);
+        mt_tables_release(&doc);
         mt_cluster_free(c);
     }
 }

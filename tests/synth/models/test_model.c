@@ -154,6 +154,7 @@ static void texts(void) {
     CHECK_OK(mt_model_parse(text, &again, &err), err);
     CHECK_TEXT(mt_model_text(&again, &arena), text);
     CHECK(mt_model_real(&again, "eps") == 1e-6 && mt_model_real(&again, "rope_low") == 1.25, "numbers that are read");
+    CHECK_OK(mt_model_parse("llama:rope_factor=0,rope_low=4", &model, &err), err); /* where nothing is slowed */
     CHECK_OK(mt_model_parse("llama:embed=4096", &model, &err), err);
     CHECK_EQ(mt_model_get(&model, "ffn"), 11008); /* as Llama 2's */
     CHECK_EQ(mt_model_get(&model, "kv_heads"), mt_model_get(&model, "heads"));
@@ -205,7 +206,7 @@ static const struct {
     {"llama:eps=2", "from 0 to 1", NULL},
     {"llama:eps=1e-5x", "eps is \"1e-5x\"", NULL},
     {"llama:rope_factor=1e400", "rope_factor is \"1e400\"", NULL},
-    {"llama:rope_low=4", "rope_low=4 is not below rope_high=4", NULL},
+    {"llama:rope_factor=2,rope_low=4", "rope_low=4 is not below rope_high=4", NULL},
     {"gpt2:", "no size \"\"", "124m"},
     {"gpt2:125m", "no size \"125m\"", "124m, 355m"},
     {"gpt2:124m,124m", "no option \"124m\"", "layers, heads"},

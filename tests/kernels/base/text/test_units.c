@@ -1,7 +1,6 @@
-/* Quantities and tables as people see them. */
+/* Quantities as people see them. */
 #include "kernels/base/text/units.h"
 
-#include "kernels/base/text/plain_table.h"
 #include "tests/check.h"
 
 int main(void) {
@@ -47,22 +46,5 @@ int main(void) {
     CHECK_NEAR(x, 5e-6, 1e-20);
     CHECK(mt_units_parse_seconds("2min", &x) && x == 120, "2min");
     CHECK(!mt_units_parse_seconds("5", &x) && !mt_units_parse_seconds("-5us", &x), "no unit, negative");
-
-    struct mt_plain_table table = MT_PLAIN_TABLE_INIT;
-    mt_plain_table_header(&table, "who", ">much", "note", NULL);
-    mt_plain_table_row(&table);
-    mt_plain_table_cell(&table, "%s", "\xc3\xa9\xc3\xa9\xc3\xa9t\n");
-    mt_plain_table_cell(&table, "%d", 7);
-    mt_plain_table_row(&table);
-    mt_plain_table_cell(&table, "a");
-    mt_plain_table_cell(&table, "%d", 12345);
-    mt_plain_table_cell(&table, "end");
-    char *shown;
-    size_t length;
-    FILE *file = open_memstream(&shown, &length);
-    mt_plain_table_print(&table, 1, file);
-    fclose(file);
-    CHECK_TEXT(shown, " who     much  note\n \xc3\xa9\xc3\xa9\xc3\xa9t?      7\n a      12345  end\n");
-    free(shown);
     return 0;
 }

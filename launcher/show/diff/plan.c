@@ -1,18 +1,13 @@
 /* The facts of a plan: job, ranks, splits, rules, collectives, memory and prediction. */
 #include "kernels/base/text/units.h"
-#include "launcher/show/diff.h"
+#include "launcher/show/diff/diff.h"
 #include "planner/plan/plan.h"
-
-static char *plain(double value, char *out) {
-    snprintf(out, MT_UNITS_TEXT, "%.6g", value);
-    return out;
-}
 
 static void list_optimizer(const struct mt_optimizer *o, struct mt_facts *f) {
     mt_fact(f, "optimizer", "%s", mt_optimizer_names[o->kind]);
-    mt_fact_real(f, "learning rate", o->lr, 0, plain);
+    mt_fact_real(f, "learning rate", o->lr, 0, MT_UNIT_NUMBER);
     mt_fact(f, "schedule", "%s", mt_schedule_names[o->schedule]);
-    if (o->schedule != MT_LR_CONSTANT) mt_fact_real(f, "last learning rate", o->lr_min, 0, plain);
+    if (o->schedule != MT_LR_CONSTANT) mt_fact_real(f, "last learning rate", o->lr_min, 0, MT_UNIT_NUMBER);
     mt_fact(f, "steps of warm-up", "%lld", (long long)o->warmup);
     if (o->kind == MT_ADAMW) {
         mt_fact(f, "beta", "%.9g %.9g", o->beta1, o->beta2);
@@ -48,13 +43,13 @@ static void list_ranks(const struct mt_plan *p, struct mt_facts *f) {
         const struct mt_plan_rank *rank = &p->ranks[r];
         if (rank->host[0]) mt_fact(f, mt_fact_name(f, "rank %d: host", r), "%s", rank->host);
         if (rank->class[0]) mt_fact(f, mt_fact_name(f, "rank %d: class", r), "%s", rank->class);
-        mt_fact_real(f, mt_fact_name(f, "rank %d: speed", r), rank->speed, 0, plain);
+        mt_fact_real(f, mt_fact_name(f, "rank %d: speed", r), rank->speed, 0, MT_UNIT_NUMBER);
         if (place[r] < 0)
             mt_fact(f, mt_fact_name(f, "rank %d: place in the program", r), "idle");
         else
             mt_fact(f, mt_fact_name(f, "rank %d: place in the program", r), "%d", place[r]);
         if (rank->memory_bytes)
-            mt_fact_real(f, mt_fact_name(f, "rank %d: may use", r), (double)rank->memory_bytes, 0, mt_units_bytes);
+            mt_fact_real(f, mt_fact_name(f, "rank %d: may use", r), (double)rank->memory_bytes, 0, MT_UNIT_BYTES);
     }
     mt_arena_release(&arena);
 }
@@ -64,7 +59,7 @@ static void list_splits(const struct mt_plan *p, struct mt_facts *f) {
     for (int s = 0; s < p->nsplits; s++)
         for (int r = 0; r < p->nranks; r++)
             mt_fact_real(f, mt_fact_name(f, "%s of rank %d", mt_plan_split_text(&p->splits[s], &arena), r),
-                         (double)p->splits[s].sizes[r], 0, plain);
+                         (double)p->splits[s].sizes[r], 0, MT_UNIT_NUMBER);
     mt_arena_release(&arena);
     for (int r = 0; r < p->nranks; r++)
         mt_fact(f, mt_fact_name(f, "micro-batch of rank %d", r), "%lld", (long long)p->micro[r]);
@@ -84,11 +79,11 @@ static void list_rows(const struct mt_plan *p, struct mt_facts *f) {
         mt_fact(f, mt_decision_table[i].what, "%s",
                 mt_decision_table[i].words[mt_decision_get(d, (enum mt_decision_id)i)]);
     if (d->bucket_bytes)
-        mt_fact_real(f, "buckets", (double)d->bucket_bytes, 0, mt_units_bytes);
+        mt_fact_real(f, "buckets", (double)d->bucket_bytes, 0, MT_UNIT_BYTES);
     else
         mt_fact(f, "buckets", "none");
     if (d->staging_bytes)
-        mt_fact_real(f, "staging at most", (double)d->staging_bytes, 0, mt_units_bytes);
+        mt_fact_real(f, "staging at most", (double)d->staging_bytes, 0, MT_UNIT_BYTES);
     else
         mt_fact(f, "staging at most", "by default");
     for (int i = 0; i < d->nalgorithms; i++) {
@@ -103,22 +98,22 @@ static void list_rows(const struct mt_plan *p, struct mt_facts *f) {
 
 static void list_memory(const struct mt_plan *p, struct mt_facts *f) {
     for (int r = 0; r < p->nranks; r++)
-        mt_fact_real(f, mt_fact_name(f, "memory of rank %d", r), (double)p->memory[r].arena_bytes, 0, mt_units_bytes);
+        mt_fact_real(f, mt_fact_name(f, "memory of rank %d", r), (double)p->memory[r].arena_bytes, 0, MT_UNIT_BYTES);
 }
 
 static void list_prediction(const struct mt_plan *p, struct mt_facts *f) {
     const struct mt_plan_prediction *t = p->prediction;
     if (!t) return;
-    mt_fact_real(f, "predicted step", t->step_s, 0, mt_units_seconds);
-    mt_fact_real(f, "bound of the step", t->bound_s, 0, mt_units_seconds);
+    mt_fact_real(f, "predicted step", t->step_s, 0, MT_UNIT_SECONDS);
+    mt_fact_real(f, "bound of the step", t->bound_s, 0, MT_UNIT_SECONDS);
     for (int i = 0; i < t->nidle; i++) {
         const char *name = mt_fact_name(f, "best step that uses rank %d", t->idle[i].rank);
-        if (t->idle[i].step_s > 0) mt_fact_real(f, name, t->idle[i].step_s, 0, mt_units_seconds);
+        if (t->idle[i].step_s > 0) mt_fact_real(f, name, t->idle[i].step_s, 0, MT_UNIT_SECONDS);
     }
     for (int r = 0; r < p->nranks; r++) {
-        mt_fact_real(f, mt_fact_name(f, "rank %d: computing", r), t->times[r].compute_s, 0, mt_units_seconds);
-        mt_fact_real(f, mt_fact_name(f, "rank %d: communicating", r), t->times[r].exposed_s, 0, mt_units_seconds);
-        mt_fact_real(f, mt_fact_name(f, "rank %d: idle", r), t->times[r].idle_s, 0, mt_units_seconds);
+        mt_fact_real(f, mt_fact_name(f, "rank %d: computing", r), t->times[r].compute_s, 0, MT_UNIT_SECONDS);
+        mt_fact_real(f, mt_fact_name(f, "rank %d: communicating", r), t->times[r].exposed_s, 0, MT_UNIT_SECONDS);
+        mt_fact_real(f, mt_fact_name(f, "rank %d: idle", r), t->times[r].idle_s, 0, MT_UNIT_SECONDS);
     }
 }
 

@@ -2,24 +2,14 @@
 #include <stdlib.h>
 
 #include "kernels/base/text/units.h"
-#include "launcher/show/diff.h"
+#include "launcher/show/diff/diff.h"
 #include "profiler/cluster/cluster.h"
 
 /* Errors of figures that have none of their own: relative; part_error is absolute. */
 static const double rate_error = 0.02, overhead_error = 0.2, memory_error = 0.05, part_error = 0.02;
 
-static char *plain(double value, char *out) {
-    snprintf(out, MT_UNITS_TEXT, "%.4g", value);
-    return out;
-}
-
-static char *part(double value, char *out) {
-    snprintf(out, MT_UNITS_TEXT, "%.1f%%", 100 * value);
-    return out;
-}
-
 static void list_part(struct mt_facts *f, const char *name, double value) {
-    mt_fact_real(f, name, value, value > 0 ? part_error / value : 0, part);
+    mt_fact_real(f, name, value, value > 0 ? part_error / value : 0, MT_UNIT_FRACTION);
 }
 
 static void list_head(const struct mt_cluster *c, struct mt_facts *f) {
@@ -32,14 +22,14 @@ static void list_head(const struct mt_cluster *c, struct mt_facts *f) {
         const struct mt_cluster_node *node = &c->nodes[n];
         mt_fact(f, mt_fact_name(f, "node %s: cores", node->name), "%d", node->cores);
         mt_fact_real(f, mt_fact_name(f, "node %s: memory", node->name), (double)node->memory_bytes, memory_error,
-                     mt_units_bytes);
+                     MT_UNIT_BYTES);
         mt_fact(f, mt_fact_name(f, "node %s: link", node->name), "%s",
                 node->inside < 0 ? "-" : c->links[node->inside].name);
         double error = c->network < 0 ? 0 : c->links[c->network].bandwidth_error;
         mt_fact_real(f, mt_fact_name(f, "node %s: bytes sent a second", node->name), node->egress_Bps, error,
-                     mt_units_count);
+                     MT_UNIT_QUANTITY);
         mt_fact_real(f, mt_fact_name(f, "node %s: bytes received a second", node->name), node->ingress_Bps, error,
-                     mt_units_count);
+                     MT_UNIT_QUANTITY);
     }
 }
 
@@ -48,11 +38,11 @@ static void list_devices(const struct mt_cluster *c, struct mt_facts *f) {
         const struct mt_cluster_device *device = &c->devices[d];
         mt_fact(f, mt_fact_name(f, "rank %d: node", d), "%s", c->nodes[device->node].name);
         mt_fact(f, mt_fact_name(f, "rank %d: class", d), "%s", c->classes[device->class].name);
-        mt_fact_real(f, mt_fact_name(f, "rank %d: speed", d), device->speed, device->speed_error, plain);
-        mt_fact_real(f, mt_fact_name(f, "rank %d: emulated speed", d), device->emulated, 0, plain);
+        mt_fact_real(f, mt_fact_name(f, "rank %d: speed", d), device->speed, device->speed_error, MT_UNIT_NUMBER);
+        mt_fact_real(f, mt_fact_name(f, "rank %d: emulated speed", d), device->emulated, 0, MT_UNIT_NUMBER);
         list_part(f, mt_fact_name(f, "rank %d: stolen", d), device->stolen);
         mt_fact_real(f, mt_fact_name(f, "rank %d: memory", d), (double)device->memory_bytes, memory_error,
-                     mt_units_bytes);
+                     MT_UNIT_BYTES);
         mt_fact(f, mt_fact_name(f, "rank %d: cores", d), "%s", device->mask);
     }
 }
@@ -63,7 +53,7 @@ static void list_curve(const char *class, const struct mt_curve *curve, struct m
                      mt_type_name(curve->type), (long long)curve->dim[0], (long long)curve->dim[1]);
     for (int p = 0; p < curve->npoints; p++)
         mt_fact_real(f, mt_fact_name(f, "%s, %lld rows", name, (long long)curve->rows[p]), curve->time_s[p],
-                     curve->error[p], mt_units_seconds);
+                     curve->error[p], MT_UNIT_SECONDS);
 }
 
 static void list_classes(const struct mt_cluster *c, struct mt_facts *f) {
@@ -74,16 +64,16 @@ static void list_classes(const struct mt_cluster *c, struct mt_facts *f) {
         mt_fact(f, mt_fact_name(f, "class %s: model", name), "%s", class->model);
         mt_fact(f, mt_fact_name(f, "class %s: threads", name), "%d", class->threads);
         mt_fact(f, mt_fact_name(f, "class %s: figures", name), class->nominal ? "nominal" : "measured");
-        mt_fact_real(f, mt_fact_name(f, "class %s: calibration", name), class->calibration, 0, plain);
+        mt_fact_real(f, mt_fact_name(f, "class %s: calibration", name), class->calibration, 0, MT_UNIT_NUMBER);
         mt_fact_real(f, mt_fact_name(f, "class %s: memory", name), (double)class->memory_bytes, memory_error,
-                     mt_units_bytes);
+                     MT_UNIT_BYTES);
         mt_fact_real(f, mt_fact_name(f, "class %s: bytes streamed a second", name), class->memory_Bps,
-                     class->memory_error, mt_units_count);
+                     class->memory_error, MT_UNIT_QUANTITY);
         mt_fact_real(f, mt_fact_name(f, "class %s: overhead", name), class->overhead_s, overhead_error,
-                     mt_units_seconds);
+                     MT_UNIT_SECONDS);
         for (int t = 0; t < MT_I32; t++)
             mt_fact_real(f, mt_fact_name(f, "class %s: %s flop/s", name, mt_type_name((enum mt_type)t)),
-                         class->flops[t], rate_error, mt_units_count);
+                         class->flops[t], rate_error, MT_UNIT_QUANTITY);
         for (int k = 0; k < class->ncurves; k++) list_curve(name, &class->curves[k], f);
     }
 }
@@ -94,27 +84,27 @@ static void list_links(const struct mt_cluster *c, struct mt_facts *f) {
         const char *name = link->name;
         mt_fact(f, mt_fact_name(f, "link %s: figures", name), link->nominal ? "nominal" : "measured");
         mt_fact_real(f, mt_fact_name(f, "link %s: latency", name), link->latency_s, link->latency_error,
-                     mt_units_seconds);
+                     MT_UNIT_SECONDS);
         mt_fact_real(f, mt_fact_name(f, "link %s: bytes a second", name), link->bandwidth_Bps, link->bandwidth_error,
-                     mt_units_count);
+                     MT_UNIT_QUANTITY);
         mt_fact_real(f, mt_fact_name(f, "link %s: bytes a second, shared", name), link->shared_Bps,
-                     link->bandwidth_error, mt_units_count);
+                     link->bandwidth_error, MT_UNIT_QUANTITY);
         list_part(f, mt_fact_name(f, "link %s: slows compute", name), link->compute_slowdown);
         list_part(f, mt_fact_name(f, "link %s: slowed", name), link->comm_slowdown);
         mt_fact_real(f, mt_fact_name(f, "link %s: bytes a second, by copy engine", name), link->copy_Bps,
-                     link->bandwidth_error, mt_units_count);
+                     link->bandwidth_error, MT_UNIT_QUANTITY);
     }
     for (int p = 0; p < c->npairs; p++) {
         const struct mt_cluster_pair *pair = &c->pairs[p];
         const char *name = mt_fact_name(f, "ranks %d and %d", pair->a, pair->b);
         mt_fact(f, mt_fact_name(f, "%s: link", name), "%s", c->links[pair->link].name);
-        mt_fact_real(f, mt_fact_name(f, "%s: latency", name), pair->latency_s, pair->latency_error, mt_units_seconds);
+        mt_fact_real(f, mt_fact_name(f, "%s: latency", name), pair->latency_s, pair->latency_error, MT_UNIT_SECONDS);
         bool reversed = pair->reverse_Bps > 0;
         mt_fact_real(f, mt_fact_name(f, "rank %d to %d: bytes a second", pair->a, pair->b), pair->bandwidth_Bps,
-                     pair->bandwidth_error, mt_units_count);
+                     pair->bandwidth_error, MT_UNIT_QUANTITY);
         mt_fact_real(f, mt_fact_name(f, "rank %d to %d: bytes a second", pair->b, pair->a),
                      reversed ? pair->reverse_Bps : pair->bandwidth_Bps,
-                     reversed ? pair->reverse_error : pair->bandwidth_error, mt_units_count);
+                     reversed ? pair->reverse_error : pair->bandwidth_error, MT_UNIT_QUANTITY);
     }
 }
 
@@ -141,7 +131,7 @@ static void list_fit(const struct mt_cluster_group *group, const struct mt_coll_
     for (int p = 0; p < n; p++) {
         int64_t size = fit->npoints ? fit->size_bytes[p] : sizes[p];
         mt_fact_real(f, mt_fact_name(f, "%s of %s", name, mt_units_bytes((double)size, bytes)),
-                     fit_time(group, fit, size, fit->npoints ? fit->ratio[p] : 1), fit->error, mt_units_seconds);
+                     fit_time(group, fit, size, fit->npoints ? fit->ratio[p] : 1), fit->error, MT_UNIT_SECONDS);
     }
 }
 
@@ -161,6 +151,7 @@ enum mt_status mt_facts_of_cluster(const char *path, struct mt_facts *facts, str
     struct mt_cluster *c;
     enum mt_status st = mt_cluster_read(path, &c, err);
     if (st) return st;
+    facts->one_screen = true;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) lists[i](c, facts);
     mt_cluster_free(c);
     return MT_OK;

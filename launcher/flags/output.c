@@ -1,0 +1,37 @@
+/* Tables to standard output, or as JSON. */
+#include "launcher/flags/output.h"
+
+#include <stdlib.h>
+
+#include "kernels/base/file.h"
+#include "launcher/flags/flags.h"
+
+enum mt_status mt_output_flag(const char *text, struct argp_state *state, bool (*is_file)(const char *word),
+                              struct mt_output *output, struct mt_err *err) {
+    const char *next = state->next < state->argc ? state->argv[state->next] : "-";
+    if (!text && is_file && next[0] != '-' && is_file(next)) text = state->argv[state->next++];
+    if (text) return mt_flag_path("--json", text, &output->path, err);
+    output->json = true;
+    return MT_OK;
+}
+
+void mt_output_tell(const struct mt_output *output, struct mt_tables *doc) {
+    if (!output->json) mt_tables_flush(doc, stdout);
+}
+
+static enum mt_status write_file(const char *path, const struct mt_tables *doc, struct mt_err *err) {
+    struct mt_printed printed;
+    mt_tables_write(doc, MT_TABLES_JSON, mt_printed_begin(&printed));
+    char *text = mt_printed_end(&printed);
+    enum mt_status st = mt_file_replace(path, text, printed.length, err);
+    free(text);
+    return st;
+}
+
+enum mt_status mt_output_end(const struct mt_output *output, struct mt_tables *doc, struct mt_err *err) {
+    enum mt_status st = output->path ? write_file(output->path, doc, err) : MT_OK;
+    if (st) return st;
+    mt_output_tell(output, doc);
+    if (output->json) mt_tables_write(doc, MT_TABLES_JSON, stdout);
+    return fflush(stdout) ? mt_fail_errno(err, "standard output") : MT_OK;
+}

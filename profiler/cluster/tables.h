@@ -1,0 +1,15 @@
+/* A cluster for people and for machines: sentences and typed tables.
+ *
+ * Tables: "cluster" (one row), "nodes", "devices", "gpus", "classes", "links", "pairs" (of few devices: each pair; for
+ * people a matrix; of many: ranges by class), "groups", "warnings". What a cluster does not have is left out. */
+#ifndef MT_PROFILER_CLUSTER_TABLES_H
+#define MT_PROFILER_CLUSTER_TABLES_H
+
+#include "kernels/base/table/table.h"
+#include "profiler/cluster/cluster.h"
+
+enum { MT_CLUSTER_SHOWN = 16 }; /* ranks of a matrix */
+
+void mt_cluster_tables(const struct mt_cluster *cluster, struct mt_tables *out);
+
+#endif
