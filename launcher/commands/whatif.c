@@ -30,12 +30,13 @@ enum {
     KEY_USE
 };
 
-enum { MOST_MODELS = 32, MOST_CHANGES = 256 };
+enum { MOST_MODELS = 32, MOST_CHANGES = 256, MOST_CLUSTERS = 64 };
 
 struct whatif_flags {
     struct mt_err *err;
     struct mt_job_flags job;
-    const char *cluster, *plan, *prices;
+    const char *clusters[MOST_CLUSTERS], *plan, *prices;
+    int nclusters;
     struct mt_output output;
     int nmodels, nchanges;
     const char *models[MOST_MODELS];
@@ -47,7 +48,8 @@ struct whatif_flags {
 };
 
 static const struct argp_option flag_table[] = {
-    {"cluster", KEY_CLUSTER, "FILE", 0, "a cluster's profile, or a description, as \"a100-40:2x8 net=25G\"", 1},
+    {"cluster", KEY_CLUSTER, "FILE", 0,
+     "a cluster's profile, or a description, as \"a100-40:2x8 net=25G\"; others are compared with the first", 1},
     {"model", KEY_MODEL, "TEXT", 0, MT_MODEL_HELP "; may be repeated, for a table each", 1},
     {"plan", KEY_PLAN, "FILE", 0, "take model and job from this plan, instead of --model and the job's flags", 1},
     {"use", KEY_USE, "WHO", 0, "who takes part: auto (ranks that slow the step are left out), or all [auto]", 1},
@@ -76,6 +78,12 @@ static enum mt_status add_change(struct whatif_flags *f, const char *verb, const
     return MT_OK;
 }
 
+static enum mt_status add_cluster(struct whatif_flags *f, const char *text) {
+    if (f->nclusters == MOST_CLUSTERS)
+        return mt_fail(f->err, MT_EINPUT, "--cluster: at most %d of them", MOST_CLUSTERS);
+    return mt_flag_path("--cluster", text, &f->clusters[f->nclusters++], f->err);
+}
+
 static enum mt_status add_model(struct whatif_flags *f, const char *text) {
     if (f->nmodels == MOST_MODELS) return mt_fail(f->err, MT_EINPUT, "--model: at most %d of them", MOST_MODELS);
     return mt_job_flags_model(&f->job, text, &f->models[f->nmodels++]);
@@ -100,7 +108,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     enum mt_status st = MT_OK;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; break;
-    case KEY_CLUSTER: st = mt_flag_path("--cluster", text, &f->cluster, f->err); break;
+    case KEY_CLUSTER: st = add_cluster(f, text); break;
     case KEY_MODEL: st = add_model(f, text); break;
     case KEY_PLAN: st = mt_flag_path("--plan", text, &f->plan, f->err); break;
     case KEY_ADD: st = add_change(f, "add", text); break;
@@ -122,13 +130,25 @@ static error_t parse(int key, char *text, struct argp_state *state) {
 }
 
 static enum mt_status resolve(struct whatif_flags *f) {
-    if (!f->cluster) return mt_fail(f->err, MT_EINPUT, "--cluster is missing: name a profile, or describe a cluster");
+    if (!f->nclusters) return mt_fail(f->err, MT_EINPUT, "--cluster is missing: name a profile, or describe a cluster");
     if (f->plan && (f->nmodels || f->job.given))
         return mt_fail(f->err, MT_EINPUT, "--plan excludes --model and the job's flags: it has its own model and job");
     if (!f->plan && !f->nmodels)
         return mt_fail(f->err, MT_EINPUT, "what would it train? Name a model with --model, or a plan with --plan");
     if (!(f->limit_s > 0)) return mt_fail(f->err, MT_EINPUT, "--limit: must be above 0");
     return f->plan ? MT_OK : mt_job_flags_resolve(&f->job, f->err);
+}
+
+/* Clusters after the first, side by side with it. */
+static enum mt_status add_clusters(const struct whatif_flags *f, struct mt_whatif *whatif, struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    for (int i = 1; i < f->nclusters && !st; i++) {
+        struct mt_cluster *cluster;
+        if ((st = mt_cluster_open(f->clusters[i], &cluster, err))) return st;
+        st = mt_whatif_beside(whatif, f->clusters[i], cluster, err);
+        mt_cluster_free(cluster);
+    }
+    return st;
 }
 
 static enum mt_status apply_changes(const struct whatif_flags *f, struct mt_whatif *whatif, struct mt_err *err) {
@@ -178,7 +198,7 @@ int mt_command_whatif(int argc, char **argv) {
         .options = flag_table,
         .parser = parse,
         .doc = "Plan a job for a cluster and for alternatives to it, and predict each; the first row is "
-               "the cluster as it is.\v"
+               "the cluster as it is. Further clusters are compared side by side; changes are made to the first.\v"
                "All alternatives train the same job. Figures: \"measured\"; \"nominal\", from public "
                "data; \"thought of\", measured, but of hardware that is not there.",
         .children = children};
@@ -186,14 +206,16 @@ int mt_command_whatif(int argc, char **argv) {
     if (!st) st = resolve(&f);
     if (!st) mt_job_flags_say(&f.job);
     if (!st && f.prices) st = mt_prices_read(f.prices, &prices, &err);
-    if (!st) st = mt_cluster_open(f.cluster, &cluster, &err);
+    if (!st) st = mt_cluster_open(f.clusters[0], &cluster, &err);
     if (!st) {
         struct mt_whatif whatif = {.cluster = cluster,
+                                   .name = f.nclusters > 1 ? f.clusters[0] : NULL,
                                    .prices = f.prices ? &prices : NULL,
                                    .tokens = f.tokens,
                                    .limit_s = f.limit_s,
                                    .use = f.use};
-        if (!(st = apply_changes(&f, &whatif, &err))) st = answer_models(&f, &whatif, &err);
+        if (!(st = add_clusters(&f, &whatif, &err)) && !(st = apply_changes(&f, &whatif, &err)))
+            st = answer_models(&f, &whatif, &err);
         mt_whatif_release(&whatif);
     }
     mt_cluster_free(cluster);

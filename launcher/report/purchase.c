@@ -5,7 +5,7 @@
 #include "launcher/report/internal.h"
 #include "launcher/report/svg/bars.h"
 #include "launcher/report/svg/chart.h"
-#include "planner/buy/purchase.h"
+#include "planner/buy/document/purchase.h"
 
 enum { MOST_DOTS = 200, LABELLED = 12, MOST_BARS = 24 };
 

@@ -1,6 +1,6 @@
-/* The classics: each strategy that divides by samples alone, or by widths alone, is searched among the plan's ranks. The
- * difference to the plan is that of the rank that idles least, by what it does: computing, and messages by what they
- * move over which link, each as long as it takes alone. */
+/* The classics: each strategy that divides by samples alone, or by widths alone, is searched among the plan's ranks.
+ * The difference to the plan is that of the rank that idles least, by what it does: computing, and messages by what
+ * they move over which link, each as long as it takes alone. */
 #include "planner/review/classics.h"
 
 #include <math.h>

@@ -31,21 +31,15 @@ static enum mt_status take_line(struct mt_prices *p, int line, char *text, int *
     return MT_OK;
 }
 
-enum mt_status mt_prices_read(const char *path, struct mt_prices *prices, struct mt_err *err) {
+enum mt_status mt_prices_parse(const char *name, const char *text, size_t length, struct mt_prices *prices,
+                               struct mt_err *err) {
     static const char *const header = "class,price_per_hour";
-    char *data;
-    size_t length;
     *prices = (struct mt_prices){0};
-    enum mt_status st = mt_file_read(path, MOST_BYTES, &data, &length, err);
-    if (st) return st;
-    prices->path = mt_arena_strdup(&prices->arena, path);
-    if (strlen(data) != length) {
-        free(data);
-        return mt_fail(err, MT_EINPUT, "%s: is no text: it has zero bytes", path);
-    }
-    char *at = mt_arena_strdup(&prices->arena, data);
-    free(data);
+    prices->path = mt_arena_strdup(&prices->arena, name);
+    if (strlen(text) != length) return mt_fail(err, MT_EINPUT, "%s: is no text: it has zero bytes", name);
+    char *at = mt_arena_strdup(&prices->arena, text);
     int capacity = 0;
+    enum mt_status st = MT_OK;
     for (int line = 1; *at && !st; line++) {
         size_t n = strcspn(at, "\n");
         char *next = at + n + (at[n] == '\n');
@@ -54,10 +48,21 @@ enum mt_status mt_prices_read(const char *path, struct mt_prices *prices, struct
         if (line > 1)
             st = take_line(prices, line, at, &capacity, err);
         else if (strcmp(at, header))
-            st = mt_fail(err, MT_EINPUT, "%s:1: the first line must be \"%s\"", path, header);
+            st = mt_fail(err, MT_EINPUT, "%s:1: the first line must be \"%s\"", name, header);
         at = next;
     }
-    if (!st && !prices->count) st = mt_fail(err, MT_EINPUT, "%s: has no price", path);
+    if (!st && !prices->count) st = mt_fail(err, MT_EINPUT, "%s: has no price", name);
+    return st;
+}
+
+enum mt_status mt_prices_read(const char *path, struct mt_prices *prices, struct mt_err *err) {
+    char *data;
+    size_t length;
+    *prices = (struct mt_prices){0};
+    enum mt_status st = mt_file_read(path, MOST_BYTES, &data, &length, err);
+    if (st) return st;
+    st = mt_prices_parse(path, data, length, prices, err);
+    free(data);
     return st;
 }
 

@@ -20,6 +20,8 @@ struct mt_prices {
 
 /* MT_EINPUT with the line that is wrong. Release with mt_prices_release, also after a failure. */
 enum mt_status mt_prices_read(const char *path, struct mt_prices *prices, struct mt_err *err);
+enum mt_status mt_prices_parse(const char *name, const char *text, size_t length, struct mt_prices *prices,
+                               struct mt_err *err);
 void mt_prices_release(struct mt_prices *prices);
 
 /* Of all devices of the cluster; a class without a price is refused by name. */

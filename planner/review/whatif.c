@@ -8,6 +8,7 @@
 #include "planner/cost/cost.h"
 #include "planner/make/make.h"
 #include "planner/review/bottleneck.h"
+#include "planner/review/tie.h"
 #include "profiler/describe/edit.h"
 
 typedef enum mt_status edit(struct mt_cluster *cluster, const char *what, struct mt_err *err);
@@ -50,7 +51,13 @@ static enum mt_status add_alternative(struct mt_whatif *w, const char *what, str
 }
 
 static enum mt_status begin(struct mt_whatif *w, struct mt_err *err) {
-    return w->count ? MT_OK : add_alternative(w, "as it is", mt_cluster_copy(w->cluster), err);
+    return w->count ? MT_OK : add_alternative(w, w->name ? w->name : "as it is", mt_cluster_copy(w->cluster), err);
+}
+
+enum mt_status mt_whatif_beside(struct mt_whatif *w, const char *name, const struct mt_cluster *cluster,
+                                struct mt_err *err) {
+    enum mt_status st = begin(w, err);
+    return st ? st : add_alternative(w, name, mt_cluster_copy(cluster), err);
 }
 
 enum mt_status mt_whatif_changes(struct mt_whatif *w, const char *text, struct mt_err *err) {
@@ -132,33 +139,14 @@ static enum mt_status ask_one(const struct mt_cluster *cluster, const struct mt_
 
 /* ---- ties ---- */
 
-static double part_of(const struct mt_plan_prediction *f, const char *source) {
-    for (int i = 0; i < f->nparts; i++)
-        if (!strcmp(f->parts[i].source, source)) return f->parts[i].time_s / f->step_s;
-    return 0;
-}
-
-static bool has_part(const struct mt_plan_prediction *f, const char *source) {
-    for (int i = 0; i < f->nparts; i++)
-        if (!strcmp(f->parts[i].source, source)) return true;
-    return false;
-}
-
-static bool tie(const struct mt_plan_prediction *a, const struct mt_plan_prediction *b) {
-    double square = 2 * MT_WHATIF_OWN_ERROR * MT_WHATIF_OWN_ERROR;
-    for (int i = 0; i < a->nparts; i++)
-        square += pow(part_of(a, a->parts[i].source) - part_of(b, a->parts[i].source), 2);
-    for (int i = 0; i < b->nparts; i++)
-        if (!has_part(a, b->parts[i].source)) square += pow(part_of(b, b->parts[i].source), 2);
-    return fabs(log(a->step_s / b->step_s)) <= sqrt(square);
-}
-
 static void find_ties(struct mt_whatif_answer *answer, struct mt_plan *const *plans) {
+    struct mt_errors *errors = mt_new(&answer->arena, struct mt_errors, answer->count);
     for (int i = 0; i < answer->count; i++) {
         struct mt_whatif_row *row = &answer->rows[i];
+        if (plans[i]) mt_errors_add(&errors[i], plans[i]->prediction, 1, &answer->arena);
         row->tie = -1;
         for (int k = 0; k < i && row->tie < 0 && plans[i]; k++)
-            if (plans[k] && tie(plans[k]->prediction, plans[i]->prediction)) row->tie = k;
+            if (plans[k] && mt_errors_tie(&errors[k], &errors[i], answer->rows[k].step_s / row->step_s)) row->tie = k;
     }
 }
 
@@ -181,7 +169,11 @@ enum mt_status mt_whatif_ask(struct mt_whatif *w, const char *model, const struc
     struct mt_plan **plans = mt_new(&answer->arena, struct mt_plan *, w->count);
     bool planned = false;
     for (int i = 0; i < w->count && !st; i++) {
+        const char *kind = mt_cluster_kind(w->alternatives[i].cluster);
+        const struct mt_plan *from = request.last;
+        if (strcmp(kind, mt_cluster_kind(w->cluster))) request.last = NULL; /* programs of other devices */
         st = ask_one(w->alternatives[i].cluster, &request, &answer->rows[i], &answer->arena, &plans[i], err);
+        request.last = from;
         if (!plans[i]) continue;
         planned = true;
         answer->job.seq = plans[i]->job.seq;

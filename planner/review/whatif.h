@@ -23,6 +23,7 @@ struct mt_whatif_alternative {
 
 struct mt_whatif {
     const struct mt_cluster *cluster;    /* as it is; must outlive this */
+    const char *name;                    /* of its row; null: "as it is" */
     const struct mt_prices *prices;      /* or null */
     double tokens;                       /* 0: not asked for */
     double limit_s;                      /* of each search */
@@ -37,15 +38,16 @@ struct mt_whatif {
  * with several, "add 2xv100, set link.net=400G". */
 enum mt_status mt_whatif_change(struct mt_whatif *whatif, const char *verb, const char *what, struct mt_err *err);
 enum mt_status mt_whatif_changes(struct mt_whatif *whatif, const char *text, struct mt_err *err);
+/* One more: another cluster, side by side. */
+enum mt_status mt_whatif_beside(struct mt_whatif *whatif, const char *name, const struct mt_cluster *cluster,
+                                struct mt_err *err);
 void mt_whatif_release(struct mt_whatif *whatif);
 
 struct mt_whatif_row {
     const char *refused;    /* why there is no plan; null: the figures below are there */
     const char *cannot_run; /* why this program could not run it on such devices; null: it could */
     double step_s, error, error_below, tokens_per_s;
-    /* The first earlier row whose step may as well be the shorter one, or -1. Rows share most of their errors (the same
-     * devices, the same links), so the difference of two steps is known better than either: row A and row B tie if
-     *     |log(A.step / B.step)| <= sqrt(sum over sources (A.error - B.error)^2 + 2 (MT_WHATIF_OWN_ERROR)^2). */
+    /* The first earlier row whose step may as well be the shorter one (planner/review/tie.h), or -1. */
     int tie;
     bool nominal, edited;   /* rests on public figures; or on measured ones, of hardware that is not there */
     int64_t headroom_bytes; /* the least of all ranks, and whose; rank -1: no rank has a limit */
@@ -60,8 +62,6 @@ struct mt_whatif_answer {
     int count;         /* as many as alternatives */
     struct mt_whatif_row *rows;
 };
-
-#define MT_WHATIF_OWN_ERROR 0.01 /* of a prediction that no other shares */
 
 /* Plan the job on each. What does not fit, or cannot be divided so, is a row that says so; when nothing can be planned,
  * that is an error. `last` (may be null): a plan of that model and job for the cluster as it is, to start from. */

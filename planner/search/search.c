@@ -11,7 +11,7 @@ enum mt_status mt_search_begin(struct mt_searching *s, const struct mt_search *s
     *s = (struct mt_searching){.search = search,
                                .rank_of = rank_of,
                                .parent = parent,
-                               .most_work = SEARCH_MOST_WORK,
+                               .most_work = search->most_work > 0 ? search->most_work : SEARCH_MOST_WORK,
                                .known_s = search->known_s > 0 ? search->known_s : INFINITY,
                                .costs = *search->costs,
                                .err = err,

@@ -59,6 +59,7 @@ struct mt_search {
     double limit_s;             /* when to stop trying candidates */
     const struct mt_search_watch *watch; /* or null */
     bool no_bound;                       /* plans are compared only: leave the lower bound 0 */
+    int64_t most_work;                   /* of evaluations, in operators that are lowered; 0: the usual */
     bool by_samples;                     /* only programs that divide samples (and state) alone */
     const struct mt_strategy *strategy;  /* of planner/divide: only its programs; or null */
     bool compare;                        /* judge all strategies: rows of `rejected` */

@@ -1,6 +1,7 @@
 /* Parse a description, and make the cluster. */
 #include "profiler/describe/describe.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,6 +59,11 @@ static enum mt_status take_counts(struct describing *d, const char *at, const ch
     return MT_OK;
 }
 
+/* Names of hardware and of links may be in capitals. */
+static void to_lower(char *word) {
+    for (; *word; word++) *word = (char)tolower((unsigned char)*word);
+}
+
 static enum mt_status take_name(struct describing *d, const char *at, char *word) {
     mt_arena_grow(&d->cluster->arena, &d->terms, d->nterms, &d->capacity, sizeof *d->terms);
     struct term *term = &d->terms[d->nterms++];
@@ -66,13 +72,10 @@ static enum mt_status take_name(struct describing *d, const char *at, char *word
     if (colon) *colon = 0;
     if (d->measured) term->measured_class = mt_cluster_class_named(d->measured, word);
     if (term->measured_class < 0 && !mt_hardware_find(word, &term->row)) {
-        struct mt_nearest near = mt_nearest_to(word);
-        mt_hardware_names(&near);
-        for (int i = 0; d->measured && i < d->measured->nclasses; i++)
-            mt_nearest_add(&near, d->measured->classes[i].name);
         refuse(d, at, "\"%.60s\" is not known here", word);
-        return mt_nearest_hint(&near, d->err, "known: %s", near.list);
+        return mt_hardware_hint(word, d->measured, d->err);
     }
+    if (term->measured_class < 0) to_lower(word);
     struct mt_cluster *c = d->cluster;
     term->class = mt_cluster_class_named(c, word);
     if (term->class < 0) {
@@ -92,6 +95,7 @@ static enum mt_status take_link(struct describing *d, const char *at, char *word
     struct term *term = &d->terms[d->nterms - 1];
     char *value = strchr(word, '=');
     *value++ = 0;
+    to_lower(word);
     const struct mt_hardware_link *row = mt_hardware_link_find(word);
     double rate;
     int of_node = 0; /* 0, 1: egress, ingress; 2: a link */
@@ -104,9 +108,11 @@ static enum mt_status take_link(struct describing *d, const char *at, char *word
         return mt_nearest_hint(&near, d->err, "known: %s; the last two are a node's", near.list);
     }
     bool bits = of_node < 2 || row->bits;
-    if (!mt_units_parse_count(value, &rate))
-        return refuse(d, at + (value - word), "\"%.60s\" must be a rate in %s a second, as %s", value,
-                      bits ? "bits" : "bytes", bits ? "25G" : "300G");
+    if (!mt_units_parse_rate(value, bits, &rate)) {
+        refuse(d, at + (value - word), "\"%.60s\" must be a rate in %s a second, as %s", value, bits ? "bits" : "bytes",
+               bits ? "25G" : "300G");
+        return mt_err_hint(d->err, "%s", mt_units_rate_hint(value, bits));
+    }
     if (of_node < 2) {
         if (term->node_rate[of_node] > 0) return refuse(d, at, "the term has two of %s", word);
         term->node_rate[of_node] = rate;
@@ -276,9 +282,18 @@ out:
     return st;
 }
 
+/* A slash that is no rate's, as 50GB/s has one. */
+static bool has_folder(const char *text) {
+    for (const char *at = text; (at = strchr(at, '/')); at++) {
+        bool rate = at > text && strchr("bBt", at[-1]) && at[1] == 's' && (!at[2] || at[2] == ' ');
+        if (!rate) return true;
+    }
+    return false;
+}
+
 enum mt_status mt_cluster_open(const char *file_or_text, struct mt_cluster **cluster, struct mt_err *err) {
     size_t length = strlen(file_or_text);
-    bool named = strchr(file_or_text, '/') || (length > 5 && !strcmp(file_or_text + length - 5, ".json"));
+    bool named = has_folder(file_or_text) || (length > 5 && !strcmp(file_or_text + length - 5, ".json"));
     if (named || !access(file_or_text, F_OK)) return mt_cluster_read(file_or_text, cluster, err);
     enum mt_status st = mt_cluster_describe(file_or_text, NULL, cluster, err);
     return st ? mt_err_context(err, "there is no such file, and as a description of a cluster") : MT_OK;

@@ -1,6 +1,7 @@
 /* Add and remove devices. */
 #include "profiler/describe/edit.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,12 +104,16 @@ static enum mt_status find_class(struct mt_cluster *c, const char *name, int *cl
     struct mt_hardware row;
     *class = mt_cluster_class_named(c, name);
     if (*class >= 0) return MT_OK;
-    if (!mt_hardware_find(name, &row)) {
+    char *lower = mt_arena_strdup(&c->arena, name); /* as hardware.def has names */
+    for (char *at = lower; *at; at++) *at = (char)tolower((unsigned char)*at);
+    *class = mt_cluster_class_named(c, lower);
+    if (*class >= 0) return MT_OK;
+    if (!mt_hardware_find(lower, &row)) {
         mt_fail(err, MT_EINPUT, "\"%.60s\" is neither a class of the cluster nor known hardware", name);
         return mt_edit_names(c, name, true, err);
     }
     c->classes = grown(c, c->classes, c->nclasses, 1, sizeof *c->classes);
-    c->classes[c->nclasses] = mt_hardware_class(&row, name, c, &c->arena);
+    c->classes[c->nclasses] = mt_hardware_class(&row, lower, c, &c->arena);
     *class = c->nclasses++;
     return MT_OK;
 }

@@ -15,6 +15,13 @@ static enum mt_status find_link(const struct mt_cluster *c, const char *name, in
     return mt_nearest_hint(&near, err, "links: %s", near.list);
 }
 
+static enum mt_status take_rate(const char *value, bool bits, double *rate, struct mt_err *err) {
+    if (mt_units_parse_rate(value, bits, rate)) return MT_OK;
+    mt_fail(err, MT_EINPUT, "\"%.60s\" must be a rate in %s a second, as %s", value, bits ? "bits" : "bytes",
+            bits ? "400G" : "300G");
+    return mt_err_hint(err, "%s", mt_units_rate_hint(value, bits));
+}
+
 static enum mt_status set_bandwidth(struct mt_cluster *c, const char *name, const char *value, struct mt_err *err) {
     static const struct mt_hardware_link plain = {.name = "", .reached = 1};
     int link;
@@ -24,9 +31,7 @@ static enum mt_status set_bandwidth(struct mt_cluster *c, const char *name, cons
     const struct mt_hardware_link *row = mt_hardware_link_find(name);
     if (!row && link == c->network) row = mt_hardware_link_find("net");
     if (!row) row = &plain;
-    if (!mt_units_parse_count(value, &rate))
-        return mt_fail(err, MT_EINPUT, "\"%.60s\" must be a rate in %s a second, as %s", value,
-                       row->bits ? "bits" : "bytes", row->bits ? "400G" : "300G");
+    if ((st = take_rate(value, row->bits, &rate, err))) return st;
     mt_edit_link_rates(c, link, mt_hardware_link_Bps(row, rate), c->links[link].latency_s);
     return MT_OK;
 }
@@ -48,8 +53,8 @@ static enum mt_status set_node_rate(struct mt_cluster *c, const char *name, cons
     double rate;
     if (node < 0) return mt_edit_no_node(c, name, err);
     if (c->network < 0) return mt_fail(err, MT_EINPUT, "there is one node, and so no network");
-    if (!mt_units_parse_count(value, &rate))
-        return mt_fail(err, MT_EINPUT, "\"%.60s\" must be a rate in bits a second, as 100M", value);
+    enum mt_status st = take_rate(value, true, &rate, err);
+    if (st) return st;
     mt_edit_node_rate(c, node, egress, mt_hardware_link_Bps(mt_hardware_link_find("net"), rate));
     return MT_OK;
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "kernels/base/text/units.h"
 #include "kernels/device/facts.h"
@@ -54,7 +55,7 @@ static int threads_of(const char *suffix) {
 bool mt_hardware_find(const char *name, struct mt_hardware *row) {
     for (int i = 0; i < NROWS; i++) {
         size_t length = strlen(rows[i].name);
-        if (strncmp(name, rows[i].name, length)) continue;
+        if (strncasecmp(name, rows[i].name, length)) continue;
         *row = rows[i];
         if (!name[length]) return true;
         int threads = strcmp(row->kind, "cpu") ? 0 : threads_of(name + length);
@@ -85,6 +86,22 @@ const struct mt_hardware_link *mt_hardware_link_find(const char *name) {
 
 void mt_hardware_names(struct mt_nearest *near) {
     for (int i = 0; i < NROWS; i++) mt_nearest_add(near, rows[i].name);
+}
+
+enum mt_status mt_hardware_hint(const char *name, const struct mt_cluster *measured, struct mt_err *err) {
+    char like[200] = "";
+    size_t length = strcspn(name, "-_ ");
+    int n = 0;
+    for (int i = 0; i < NROWS && length > 1; i++) {
+        if (strcspn(rows[i].name, "-") != length || strncasecmp(rows[i].name, name, length)) continue;
+        size_t used = strlen(like);
+        snprintf(like + used, sizeof like - used, "%s%s", n++ ? " or " : "", rows[i].name);
+    }
+    if (n > 1) return mt_err_hint(err, "%s?", like);
+    struct mt_nearest near = mt_nearest_to(name);
+    mt_hardware_names(&near);
+    for (int i = 0; measured && i < measured->nclasses; i++) mt_nearest_add(&near, measured->classes[i].name);
+    return mt_nearest_hint(&near, err, "known: %s", near.list);
 }
 
 void mt_hardware_link_names(struct mt_nearest *near) {

@@ -21,12 +21,15 @@ struct mt_hardware_link {
     double rate, reached, latency_us, shared, compute_slowdown, comm_slowdown;
 };
 
-/* "h100", "cpu", "cpu-8t". */
+/* "h100" or "H100", "cpu", "cpu-8t". */
 bool mt_hardware_find(const char *name, struct mt_hardware *row);
 /* The row's name for a model such as "NVIDIA H200"; or null. */
 const char *mt_hardware_of_model(const char *model);
 /* The row of that name, which may have a number after it ("nvlink2"); or null. */
 const struct mt_hardware_link *mt_hardware_link_find(const char *name);
+/* The hint about a name that there is none of: "a100-40 or a100-80?" where several begin like it, else the nearest, and
+ * all names, with those of the classes of `measured` (may be null). */
+enum mt_status mt_hardware_hint(const char *name, const struct mt_cluster *measured, struct mt_err *err);
 /* Add the names of all rows, for hints. */
 void mt_hardware_names(struct mt_nearest *near);
 void mt_hardware_link_names(struct mt_nearest *near);

@@ -46,7 +46,7 @@ near adamw '--optimizer: "adam" is not known here' $plan --optimizer adam
 near split '--storage: "splt" is not known here' $plan --storage splt
 near AllReduce '--algorithm: "Allreduce" is not known here' $plan --algorithm Allreduce=ring
 near ring 'AllReduce has no algorithm "rign"' $plan --algorithm AllReduce=rign
-near MiB '--bucket-bytes: must be a number of bytes, not "4MoB"' $plan --bucket-bytes 4MoB
+near MiB '--bucket-bytes: must be a number of bytes, not "4mb"' $plan --bucket-bytes 4mb
 near h100 '"h10" is not known here' $MOTLEY profile --describe h10:2 -o no.json
 near nvlink 'there is no link "nvlonk"' $MOTLEY profile --describe "h100:2 nvlonk=3G" -o no.json
 whatif="$MOTLEY whatif --cluster a10:2x2 --model gpt2:124m"

@@ -109,3 +109,13 @@ price 'class,price_per_hour\nt4,1\n' 'wrong.csv: has no price for the class "cpu
 $MOTLEY whatif --cluster "a10:1 net=1G + h100:1 + l4:1" --model gpt2:layers=4,heads=8,embed=512,context=256,vocab=1024 \
   --batch 8 --change "remove rank:2, remove rank:0" --json table.json >table.txt
 between "without what hurts" "$(ratio 1)" 0.999 1.001
+
+# Clusters side by side: rows in their order, the first for the changes; the same hardware spelt otherwise is a tie.
+$MOTLEY whatif --cluster "h100:1x2" --cluster "H100:2x2 net=400Gbps" --cluster "H100:1x2 nvlink=450GB/s" --model $small \
+  --batch 64 --precision f16 --add h100 --json table.json >table.txt
+[ "$(grep -c '{"what"' table.json)" -eq 4 ] || fail "$(cat table.json)"
+grep -q '^ *h100:1x2 *2 ' table.txt || fail "$(cat table.txt)"
+grep -q '^ *H100:2x2 net=400Gbps *4 ' table.txt || fail "$(cat table.txt)"
+[ "$(number 2 step_s) $(number 2 tie)" = "$(number 0 step_s) 1" ] || fail "$(cat table.json)"
+grep -q '^ *add h100 *3 ' table.txt || fail "$(cat table.txt)"
+refused 2 'a100-40 or a100-80?' $MOTLEY whatif --cluster "h100:1x2" --cluster "a100:2" --model $small --batch 64

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static char *scaled(double value, double base, const char *const *prefixes, int count, char *out) {
     int p = 0;
@@ -86,13 +87,17 @@ static bool leading_number(const char *text, double *value, const char **rest) {
 }
 
 bool mt_units_parse_bytes(const char *text, int64_t *bytes) {
-    static const char *const suffixes[] = {"", "KiB", "MiB", "GiB", "TiB"};
+    static const struct {
+        const char *name;
+        double unit;
+    } units[] = {{"", 1},     {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+                 {"KB", 1e3}, {"kB", 1e3}, {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
     const char *rest;
     double value;
     if (!leading_number(text, &value, &rest)) return false;
-    for (int s = 0; s < 5; s++) {
-        if (strcmp(rest, suffixes[s])) continue;
-        value *= ldexp(1, 10 * s);
+    for (size_t u = 0; u < sizeof units / sizeof units[0]; u++) {
+        if (strcmp(rest, units[u].name)) continue;
+        value *= units[u].unit;
         if (value > 0x1p62 || value != floor(value)) return false;
         *bytes = (int64_t)value;
         return true;
@@ -100,22 +105,79 @@ bool mt_units_parse_bytes(const char *text, int64_t *bytes) {
     return false;
 }
 
+/* The power of a thousand that *rest begins with, which is taken off it; 1: none. */
+static double take_prefix(const char **rest) {
+    static const char prefixes[] = "KMGT";
+    double factor = 1;
+    const char *prefix = **rest ? strchr(prefixes, **rest == 'k' ? 'K' : **rest) : NULL;
+    if (!prefix) return 1;
+    ++*rest;
+    for (long i = 0; i <= prefix - prefixes; i++) factor *= 1000;
+    return factor;
+}
+
 bool mt_units_parse_count(const char *text, double *value) {
-    static const char suffixes[] = "KMGT";
-    const char *rest, *suffix;
+    const char *rest;
     if (!leading_number(text, value, &rest)) return false;
-    if (*rest) {
-        if (rest[1] || !(suffix = strchr(suffixes, *rest))) return false;
-        for (long i = 0; i <= suffix - suffixes; i++) *value *= 1000;
+    *value *= take_prefix(&rest);
+    return !*rest && *value > 0;
+}
+
+/* "gbps" is as clear as "Gbps"; "gb/s" and "gB" are not. */
+static const char *lower_bits(const char *rest, double *factor) {
+    static const char prefixes[] = "kmgt";
+    const char *prefix = *rest ? strchr(prefixes, *rest) : NULL;
+    *factor = 1;
+    if (!prefix || strcmp(rest + 1, "bps")) return rest;
+    for (long i = 0; i <= prefix - prefixes; i++) *factor *= 1000;
+    return rest + 1;
+}
+
+bool mt_units_parse_rate(const char *text, bool bits, double *rate) {
+    static const struct {
+        const char *name;
+        double bits;
+    } units[] = {{"bps", 1}, {"b/s", 1}, {"bit/s", 1}, {"bits/s", 1}, {"b", 1},
+                 {"bit", 1}, {"Bps", 8}, {"B/s", 8},   {"B", 8}};
+    const char *rest;
+    double factor;
+    if (!leading_number(text, rate, &rest)) return false;
+    const char *unit = lower_bits(rest, &factor);
+    if (unit == rest) factor = take_prefix(&unit);
+    *rate *= factor;
+    double in_bits = bits ? 1 : 8;
+    for (size_t u = 0; *unit && u < sizeof units / sizeof units[0]; u++) {
+        if (strcmp(unit, units[u].name)) continue;
+        in_bits = units[u].bits;
+        unit = "";
     }
-    return *value > 0;
+    *rate *= in_bits / (bits ? 1 : 8);
+    return !*unit && *rate > 0;
+}
+
+const char *mt_units_rate_hint(const char *text, bool bits) {
+    size_t digits = strspn(text, "0123456789.");
+    bool either = digits && text[digits] && strchr("kmgt", text[digits]) &&
+                  (!text[digits + 1] || !strcasecmp(text + digits + 1, "b") || !strcasecmp(text + digits + 1, "b/s"));
+    if (either) return "bits or bytes? Prefixes are K, M, G and T; bits a second are 400Gbps, bytes a second 50GB/s";
+    return bits ? "as 400G or 400Gbps, in bits a second; or 50GB/s, in bytes"
+                : "as 300G or 300GB/s, in bytes a second; or 400Gbps, in bits";
+}
+
+bool mt_units_parse_money(const char *text, double *money) {
+    const char *rest;
+    if (mt_units_parse_real(text, money)) return true;
+    bool negative = text[0] == '-';
+    if (!leading_number(text + negative, money, &rest)) return false;
+    *money *= take_prefix(&rest) * (negative ? -1 : 1);
+    return !*rest;
 }
 
 bool mt_units_parse_seconds(const char *text, double *seconds) {
     static const struct {
         const char *name;
         double unit;
-    } units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}};
+    } units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}};
     const char *rest;
     if (!leading_number(text, seconds, &rest)) return false;
     for (size_t u = 0; u < sizeof units / sizeof units[0]; u++) {

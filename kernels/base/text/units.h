@@ -28,13 +28,23 @@ char *mt_units_exact(double value, char out[MT_UNITS_EXACT]);
 bool mt_units_parse_int(const char *text, int64_t *value);
 bool mt_units_parse_real(const char *text, double *value); /* finite */
 
-/* "4194304", "4096KiB", "4MiB", "1.5GiB", "1TiB": not negative, at most 2^62. */
+/* "4194304", "4096KiB", "4MiB", "1.5GiB", "1TiB", and by thousands "25GB": not negative, at most 2^62. "25G" is
+ * refused, since it may be either. */
 bool mt_units_parse_bytes(const char *text, int64_t *bytes);
 
-/* "300G", "1.5T", "25": with K, M, G or T, powers of a thousand; above 0. */
+/* "300G", "1.5T", "25": with K (or k), M, G or T, powers of a thousand; above 0. */
 bool mt_units_parse_count(const char *text, double *value);
 
-/* "5us", "1.5ms", "2s", "3min", "1h": not negative. */
+/* A rate, in bits a second or else in bytes: "400G" and "25" are in that unit; "400Gbps", "400Gb/s", "400Gbit/s" and
+ * "400gbps" are bits, "50GB/s", "50GBps" and "50GB" are bytes. Above 0. What may be both, as "50gb/s", is refused: the
+ * hint says so, or how rates are written. */
+bool mt_units_parse_rate(const char *text, bool bits, double *rate);
+const char *mt_units_rate_hint(const char *text, bool bits);
+
+/* Money: "250000", "250k", "1.5M"; "-1" as well, for those who refuse it by name. */
+bool mt_units_parse_money(const char *text, double *money);
+
+/* "5us", "1.5ms", "2s", "3min", "1h", "30d": not negative. */
 bool mt_units_parse_seconds(const char *text, double *seconds);
 
 #endif

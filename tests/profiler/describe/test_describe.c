@@ -216,6 +216,33 @@ static void test_refusals(void) {
     }
 }
 
+/* Names in capitals, and rates that say their unit, are those of the plain line; what is not clear gets a hint. */
+static void test_spellings(void) {
+    static const char *const same[] = {"H100:2x8 NVLink=450GB/s net=400Gbps", "h100:2x8 nvlink=3600Gbit/s net=50GB/s",
+                                       "H100:2x8 nvlink=450GBps net=400gbps"};
+    struct mt_cluster *plain = describe("h100:2x8 nvlink=450G net=400G", NULL);
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
+        struct mt_cluster *c = describe(same[i], NULL);
+        c->description = plain->description;
+        char hash[33];
+        mt_cluster_hash(c, hash);
+        CHECK_TEXT(hash, plain->hash);
+        mt_cluster_free(c);
+    }
+    mt_cluster_free(plain);
+    static const struct {
+        const char *text, *hint;
+    } unclear[] = {{"a100:8", "a100-40 or a100-80?"},         {"H100-SXM:8", "h100-pcie or h100?"},
+                   {"z9:8", "known: p100, v100-16, v100"},    {"h100:2 net=50gb/s", "bits or bytes?"},
+                   {"h100:2 net=fast", "as 400G or 400Gbps"}, {"h100:1x2 nvlink=fast", "as 300G or 300GB/s"}};
+    for (size_t i = 0; i < sizeof unclear / sizeof unclear[0]; i++) {
+        struct mt_err err = MT_ERR_INIT;
+        struct mt_cluster *c;
+        CHECK_EQ(mt_cluster_describe(unclear[i].text, NULL, &c, &err), MT_EINPUT);
+        CHECK(!strncmp(err.hint, unclear[i].hint, strlen(unclear[i].hint)), "%s: %s", unclear[i].text, err.hint);
+    }
+}
+
 static void test_open(void) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_cluster *c, *back;
@@ -231,6 +258,11 @@ static void test_open(void) {
     unlink(path);
     mt_cluster_free(c);
     mt_cluster_free(back);
+    CHECK_OK(mt_cluster_open("t4:2 net=5GB/s + t4 net=8Gb/s", &c, &err), err); /* no folders */
+    CHECK_EQ(c->ndevices, 3);
+    mt_cluster_free(c);
+    CHECK_EQ(mt_cluster_open("B/s/nothing", &c, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "B/s/nothing: No such file or directory");
     CHECK_EQ(mt_cluster_open("nothing.json", &c, &err), MT_EINPUT);
     CHECK_TEXT(err.text, "nothing.json: No such file or directory");
     CHECK_EQ(mt_cluster_open("a101:2", &c, &err), MT_EINPUT);
@@ -245,6 +277,7 @@ int main(void) {
     test_measured();
     test_runs();
     test_refusals();
+    test_spellings();
     test_open();
     return 0;
 }

@@ -27,7 +27,10 @@ int main(void) {
     CHECK(mt_units_parse_bytes("4MiB", &n) && n == 4194304, "4MiB");
     CHECK(mt_units_parse_bytes("1.5KiB", &n) && n == 1536, "1.5KiB");
     CHECK(mt_units_parse_bytes("0", &n) && n == 0, "0");
-    static const char *const wrong[] = {"", "MiB", "4 MiB", "4MB", "-1", "1.5", "1e3", "9999999999TiB", "nan", "0x10"};
+    CHECK(mt_units_parse_bytes("25GB", &n) && n == 25000000000, "25GB");
+    CHECK(mt_units_parse_bytes("1.5kB", &n) && n == 1500, "1.5kB");
+    static const char *const wrong[] = {"",    "MiB", "4 MiB",         "4M",  "4mb", "0.3B", "-1",
+                                        "1.5", "1e3", "9999999999TiB", "nan", "0x10"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         CHECK(!mt_units_parse_bytes(wrong[i], &n), "%s", wrong[i]);
     CHECK(mt_units_parse_int("-12", &n) && n == -12, "-12");
@@ -42,6 +45,33 @@ int main(void) {
     static const char *const no_count[] = {"", "G", "0", "0G", "-1G", "3g", "3GB", "3G ", "1e9", "1..5G"};
     for (size_t i = 0; i < sizeof no_count / sizeof no_count[0]; i++)
         CHECK(!mt_units_parse_count(no_count[i], &x), "%s", no_count[i]);
+    CHECK(mt_units_parse_count("3k", &x) && x == 3000, "3k");
+    static const struct {
+        const char *text;
+        double bits;
+        bool given; /* else in the unit that is asked for */
+    } rates[] = {{"400G", 400e9, false},    {"25", 25, false},        {"1k", 1e3, false},
+                 {"400Gbps", 400e9, true},  {"400Gb/s", 400e9, true}, {"400Gbit/s", 400e9, true},
+                 {"400gbps", 400e9, true},  {"400Gb", 400e9, true},   {"100mbps", 100e6, true},
+                 {"50GB/s", 400e9, true},   {"50GBps", 400e9, true},  {"25GB", 200e9, true},
+                 {"0.9TB/s", 7.2e12, true}, {"1000kbit/s", 1e6, true}};
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+        CHECK(mt_units_parse_rate(rates[i].text, true, &x), "%s", rates[i].text);
+        CHECK_NEAR(x, rates[i].bits, 1e-6);
+        CHECK(mt_units_parse_rate(rates[i].text, false, &x), "%s", rates[i].text);
+        CHECK_NEAR(x, rates[i].bits / (rates[i].given ? 8 : 1), 1e-6);
+    }
+    static const char *const no_rate[] = {"",    "G",       "0G",      "50gb/s", "50gB",
+                                          "50g", "50GiB/s", "50 GB/s", "-1G",    "50GB/m"};
+    for (size_t i = 0; i < sizeof no_rate / sizeof no_rate[0]; i++)
+        CHECK(!mt_units_parse_rate(no_rate[i], true, &x), "%s", no_rate[i]);
+    CHECK(strstr(mt_units_rate_hint("50gb/s", true), "bits or bytes?"), "50gb/s");
+    CHECK(!strstr(mt_units_rate_hint("fast", true), "bits or bytes?"), "fast");
+    CHECK(mt_units_parse_money("250k", &x) && x == 250e3, "250k");
+    CHECK(mt_units_parse_money("1.5M", &x) && x == 1.5e6, "1.5M");
+    CHECK(mt_units_parse_money("0", &x) && x == 0 && mt_units_parse_money("3.67", &x) && x == 3.67, "3.67");
+    CHECK(mt_units_parse_money("-2k", &x) && x == -2000 && mt_units_parse_money("-1", &x) && x == -1, "-2k");
+    CHECK(!mt_units_parse_money("", &x) && !mt_units_parse_money("1k5", &x) && !mt_units_parse_money("$5", &x), "$5");
     CHECK(mt_units_parse_seconds("5us", &x), "5us");
     CHECK_NEAR(x, 5e-6, 1e-20);
     CHECK(mt_units_parse_seconds("2min", &x) && x == 120, "2min");

@@ -1,5 +1,5 @@
 /* The purchase document in memory, and its consistency. */
-#include "planner/buy/purchase.h"
+#include "planner/buy/document/purchase.h"
 
 #include <math.h>
 #include <stdlib.h>

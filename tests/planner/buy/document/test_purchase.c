@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/buy/purchase.h"
+#include "planner/buy/document/purchase.h"
 #include "tests/check.h"
 
 static struct mt_err err = MT_ERR_INIT;

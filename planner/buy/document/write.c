@@ -3,7 +3,7 @@
 
 #include "kernels/base/number/hash.h"
 #include "kernels/base/text/json.h"
-#include "planner/buy/members.h"
+#include "planner/buy/document/members.h"
 
 static void put(const void *object, enum members_of of, struct mt_json_out *out) {
     for (int i = 0; i < mt_purchase_members[of].count; i++) {

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "planner/buy/purchase.h"
+#include "planner/buy/document/purchase.h"
 
 enum member_type { MEMBER_TEXT, MEMBER_REAL, MEMBER_INT, MEMBER_INT64, MEMBER_BOOL };
 struct member {

@@ -1,5 +1,5 @@
 /* The tables of members. */
-#include "planner/buy/members.h"
+#include "planner/buy/document/members.h"
 
 #define MEMBER(type, of, name, least)                                                                                  \
     { #name, MEMBER_##type, offsetof(struct of, name), least }

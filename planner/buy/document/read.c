@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "kernels/base/text/json.h"
-#include "planner/buy/members.h"
+#include "planner/buy/document/members.h"
 
 enum { MOST_KEYS = 32 };
 
