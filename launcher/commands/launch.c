@@ -9,6 +9,7 @@
 #include "kernels/base/file.h"
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
+#include "launcher/flags/output.h"
 #include "launcher/launch/job.h"
 #include "launcher/launch/slurm.h"
 
@@ -47,7 +48,7 @@ static const struct argp_option flag_table[] = {
     {0, 0, 0, 0, "How:", 2},
     {"out", KEY_OUT, "DIR", 0, "folder for hostfile, rankfile, plan and mpirun.sh [launch]", 2},
     {"dry-run", KEY_DRY_RUN, 0, 0, "only write the files and print who goes where; no host is asked", 2},
-    {"json", KEY_JSON, 0, 0, "with --dry-run: print that as JSON", 2},
+    MT_OPTION_JSON(KEY_JSON, 2),
     {"agent", KEY_AGENT, "PROGRAM", 0,
      "what runs a command on a host: PROGRAM HOST COMMAND [$OMPI_MCA_plm_rsh_agent; else ssh]", 2},
     {"export", KEY_EXPORT, "NAME[=VALUE]", 0,
@@ -69,8 +70,8 @@ static const struct argp_option flag_table[] = {
     {"stop-before", KEY_STOP, "S", 0, "write a checkpoint and stop S seconds before the end of the time [120]", 4},
     {"slurm-job", KEY_SLURM_JOB, 0, 0,
      "within a job of Slurm: its nodes are the hosts, and a run that has a checkpoint goes on from it", 4},
-    {"requeue", KEY_REQUEUE, 0, 0, "within a job of Slurm: have it queued again if it is stopped before its last step",
-     4},
+    {"requeue", KEY_REQUEUE, 0, 0,
+     "within a job of Slurm: have it queued again if SIGUSR2 stops it before its last step", 4},
     {0}};
 
 struct launch_flags {
@@ -78,6 +79,8 @@ struct launch_flags {
     struct mt_arena arena;
     struct mt_job_options job;
     struct mt_slurm_options slurm;
+    struct mt_output output;
+    struct mt_tables doc;
     bool to_slurm;
     const char *slurm_flag; /* the first flag of the script alone */
     int mca_capacity, exports_capacity;
@@ -126,7 +129,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_CLUSTER: st = mt_flag_path("--cluster", text, &o->cluster, f->err); break;
     case KEY_DESCRIBED: st = mt_flag_path("--described", text, &o->described, f->err); break;
     case KEY_DRY_RUN: o->dry_run = true; break;
-    case KEY_JSON: o->json = true; break;
+    case KEY_JSON: st = mt_output_flag(text, state, NULL, &f->output, f->err); break;
     case KEY_RESTART:
         if (!(st = mt_flag_int("--restart", text, 0, 1000000, &count, f->err))) o->restarts = (int)count;
         break;
@@ -166,7 +169,8 @@ static enum mt_status validate(const struct launch_flags *f) {
     if (o->requeue && !o->start.in_slurm)
         return mt_fail(f->err, MT_EINPUT, "--requeue: has no use without --slurm-job");
     if (o->described && !o->cluster) return mt_fail(f->err, MT_EINPUT, "--described: has no use without --cluster");
-    if (o->json && !o->dry_run) return mt_fail(f->err, MT_EINPUT, "--json: has no use without --dry-run");
+    if ((f->output.json || f->output.path) && !o->dry_run)
+        return mt_fail(f->err, MT_EINPUT, "--json: has no use without --dry-run");
     if (o->dry_run && f->to_slurm)
         return mt_fail(f->err, MT_EINPUT, "--dry-run: has no use with --slurm, which only writes");
     if (o->dry_run && o->restarts) return mt_fail(f->err, MT_EINPUT, "--restart: has no use with --dry-run");
@@ -239,7 +243,11 @@ static enum mt_status launch(struct launch_flags *f, int ntrain, char **train, i
     enum mt_status st;
     if ((st = validate(f)) || (st = find_program(f)) || (st = take_train(f, ntrain, train))) return st;
     if (!o->start.nexports) o->start.nexports = mt_job_exports(&f->arena, &o->start.exports);
-    if (!f->to_slurm) return mt_job_launch(o, code, f->err);
+    o->doc = &f->doc;
+    if (!f->to_slurm) {
+        st = mt_job_launch(o, code, f->err);
+        return st || !o->dry_run ? st : mt_output_end(&f->output, &f->doc, f->err);
+    }
     f->slurm.folder = o->folder;
     f->slurm.words = script_words(f);
     return mt_job_write_slurm(o, &f->slurm, f->err);
@@ -268,6 +276,7 @@ int mt_command_launch(int argc, char **argv) {
     for (int i = mine + 1; i < argc; i++) train[ntrain++] = argv[i];
     enum mt_status st = mt_flags_parse(&argp, mine, argv, &flags, &err);
     if (!st) st = launch(&flags, ntrain, train, &code);
+    mt_tables_release(&flags.doc);
     mt_arena_release(&flags.arena);
     return st ? mt_command_fail(&err) : code;
 }

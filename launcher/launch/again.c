@@ -47,12 +47,6 @@ static enum mt_status search(const struct mt_plan *plan, const struct mt_cluster
     return MT_OK;
 }
 
-/* Collectives of groups that are no more have no algorithms. */
-static enum mt_status derive(struct mt_plan *plan, struct mt_err *err) {
-    plan->decisions.nalgorithms = 0;
-    return mt_plan_edited(plan, err);
-}
-
 /* The ranks that are left, as the plan has them. */
 static enum mt_status shrink(const struct mt_plan *plan, const struct mt_hosts *hosts, const struct mt_places *places,
                              const bool *lost, struct mt_plan **again, struct mt_err *err) {
@@ -82,7 +76,8 @@ static enum mt_status shrink(const struct mt_plan *plan, const struct mt_hosts *
             p->ranks[r].class = mt_arena_strdup(&p->arena, from->class);
         }
         p->made_by = "motley " MOTLEY_VERSION;
-        if ((st = derive(p, err))) {
+        p->decisions.nalgorithms = 0; /* they were chosen for other groups */
+        if ((st = mt_plan_derive_another(p, err))) {
             mt_plan_free(p);
             *again = NULL;
         }

@@ -24,7 +24,7 @@
 static const double kill_s = 10, drain_s = 1;
 
 static int signals = -1;
-static bool asked_to_stop;
+static bool asked_to_stop, asked_to_end; /* at all; not by SIGUSR2 */
 
 enum mt_status mt_attempt_prepare(struct mt_err *err) {
     sigset_t set;
@@ -148,6 +148,7 @@ static void take_signals(struct watching *w) {
         } else {
             if (!w->a->asked) mt_log(MT_LOG_INFO, "launch: asked to stop: the job writes a checkpoint and ends");
             w->a->asked = asked_to_stop = true;
+            asked_to_end |= number != SIGUSR2;
             kill(w->pid, SIGUSR2); /* mpirun passes it on to all ranks */
         }
     }
@@ -156,8 +157,12 @@ static void take_signals(struct watching *w) {
 bool mt_attempt_asked(void) {
     struct signalfd_siginfo info;
     while (read(signals, &info, sizeof info) == (ssize_t)sizeof info)
-        if (info.ssi_signo != SIGUSR1) asked_to_stop = true;
+        if (info.ssi_signo != SIGUSR1) asked_to_stop = true, asked_to_end |= info.ssi_signo != SIGUSR2;
     return asked_to_stop;
+}
+
+bool mt_attempt_out_of_time(void) {
+    return mt_attempt_asked() && !asked_to_end;
 }
 
 /* ---- begin and end ---- */

@@ -29,7 +29,9 @@ struct mt_attempt {
 enum mt_status mt_attempt_prepare(struct mt_err *err);
 enum mt_status mt_attempt_run(struct mt_attempt *attempt, struct mt_err *err);
 
-/* Whether it was asked to stop, since the process began. */
+/* Whether it was asked to stop, since the process began; and whether by SIGUSR2 alone, as schedulers ask at the end of
+ * a job's time, and not by what means that it should not go on. */
 bool mt_attempt_asked(void);
+bool mt_attempt_out_of_time(void);
 
 #endif

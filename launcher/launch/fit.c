@@ -130,11 +130,28 @@ static const char *lacks_links(const struct placing *p, const struct plan_node *
     return lacks;
 }
 
+/* Whether a list "a,b(3),c" has a word. */
+static bool lists(const char *list, const char *word) {
+    size_t length = strlen(word);
+    for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
+        if (!strncmp(at, word, length) && (!at[length] || strchr(",(", at[length]))) return true;
+    return false;
+}
+
+static const char *lacks_feature(const struct placing *p, const struct plan_node *node, const struct mt_host *host) {
+    for (int k = 0; k < node->n; k++) {
+        const char *class = p->q->plan->ranks[node->ranks[k]].class;
+        if (!lists(host->features ? host->features : "", class))
+            return mt_arena_printf(p->arena, "no feature %s", class);
+    }
+    return NULL;
+}
+
 const char *mt_place_lacks(const struct placing *p, int node, int host) {
     const struct plan_node *n = &p->nodes[node];
     const struct mt_host *h = &p->q->hosts->hosts[host];
     if (h->slots && h->slots < n->n) return mt_arena_printf(p->arena, "slots=%d, %d ranks", h->slots, n->n);
-    if (!p->q->cluster) return NULL;
+    if (!p->q->cluster) return p->by_features ? lacks_feature(p, n, h) : NULL;
     int profile = p->profile[host], *device = mt_new(p->arena, int, p->q->plan->nranks);
     if (profile < 0) return "not in the profile";
     mt_place_devices(p, node, profile, device);

@@ -20,12 +20,13 @@
 enum { MT_HOSTS_MOST = 16384, MT_HOSTS_MOST_SLOTS = 16384 };
 
 struct mt_host {
-    const char *name; /* as mpirun reaches it */
-    const char *says; /* its own name, by which plans know it; as `name` until it has answered */
-    int slots;        /* ranks that it takes at most; 0: as many as there are */
-    int listed;       /* lines of the file that name it without slots */
-    bool answers;     /* when it was asked last */
-    const char *why;  /* why it does not answer, if it does not */
+    const char *name;     /* as mpirun reaches it */
+    const char *says;     /* its own name, by which plans know it; as `name` until it has answered */
+    int slots;            /* ranks that it takes at most; 0: as many as there are */
+    int listed;           /* lines of the file that name it without slots */
+    bool answers;         /* when it was asked last */
+    const char *why;      /* why it does not answer, if it does not */
+    const char *features; /* what Slurm says of the node, "gpu,a10"; null: not known */
 };
 struct mt_hosts {
     struct mt_arena *arena;

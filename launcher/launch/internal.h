@@ -17,7 +17,8 @@ struct placing {
     struct mt_arena *arena;
     int nnodes, *node_of; /* [nranks] */
     struct plan_node *nodes;
-    int *profile; /* [nhosts]: the profile's node, or -1 */
+    bool by_features;       /* of nodes of Slurm, as there is no profile */
+    int *profile;           /* [nhosts]: the profile's node, or -1 */
     struct mt_tables doc;   /* what does not match */
     struct mt_table *table; /* its only one; null: nothing was told yet */
 };

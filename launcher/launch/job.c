@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "kernels/base/log.h"
-#include "kernels/base/table/table.h"
 #include "launcher/checkpoint/checkpoint.h"
 #include "launcher/launch/again.h"
 #include "launcher/launch/attempt.h"
@@ -231,16 +230,16 @@ static enum mt_status run(struct job *j, int *code) {
         st = prepare_again(j, &a, number);
         if (!st && mt_attempt_asked()) break;
     }
-    if (!st && j->o->requeue && mt_attempt_asked() && !*code) st = mt_slurm_requeue(j->o->out, j->err);
+    if (!st && j->o->requeue && mt_attempt_out_of_time() && !*code) st = mt_slurm_requeue(j->o->out, j->err);
     return st;
 }
 
 /* Who goes where, after a dry run. */
-static void print_places(struct job *j) {
-    struct mt_tables doc = MT_TABLES_INIT;
-    mt_tables_say(&doc, "written: %s/mpirun.sh, for %d rank%s on %d host%s", j->folder, j->plan->nranks,
+static void tell_places(struct job *j) {
+    struct mt_tables *doc = j->o->doc;
+    mt_tables_say(doc, "written: %s/mpirun.sh, for %d rank%s on %d host%s", j->folder, j->plan->nranks,
                   j->plan->nranks == 1 ? "" : "s", hosts_used(j), hosts_used(j) == 1 ? "" : "s");
-    struct mt_table *t = mt_tables_add(&doc, "places", "", "");
+    struct mt_table *t = mt_tables_add(doc, "places", "", "");
     mt_table_column(t, "rank", "rank", MT_UNIT_COUNT);
     mt_table_column(t, "host", "host", MT_UNIT_TEXT);
     mt_table_column(t, "class", "class", MT_UNIT_TEXT);
@@ -262,8 +261,6 @@ static void print_places(struct job *j) {
         }
     }
     mt_table_fold(t, 1, "ranks");
-    mt_tables_write(&doc, j->o->json ? MT_TABLES_JSON : MT_TABLES_TEXT, stdout);
-    mt_tables_release(&doc);
 }
 
 static void close_job(struct job *j) {
@@ -281,7 +278,7 @@ enum mt_status mt_job_launch(const struct mt_job_options *options, int *code, st
         st = write_files(&j, options->slurm && has_checkpoint(options->out)); /* a job that was queued again */
     }
     if (!st && options->dry_run)
-        print_places(&j);
+        tell_places(&j);
     else if (!st)
         st = run(&j, code);
     close_job(&j);

@@ -6,14 +6,15 @@
 #ifndef MT_LAUNCHER_LAUNCH_JOB_H
 #define MT_LAUNCHER_LAUNCH_JOB_H
 
+#include "kernels/base/table/table.h"
 #include "launcher/launch/files.h"
 
 struct mt_job_options {
     struct mt_mpirun_options start;
     const char *plan, *hosts, *folder; /* the plan's path; the hostfile (null in a Slurm job); what is written */
     const char *cluster, *described;   /* texts, or null */
-    bool dry_run;                      /* only write files, and print who goes where */
-    bool json;                         /* that, as JSON */
+    bool dry_run;                      /* only write files, and tell who goes where */
+    struct mt_tables *doc;             /* after a dry run: that, for the caller to print */
     bool requeue;                      /* of a Slurm job that was stopped before its end */
     int restarts;
     double answer_s, end_s;

@@ -160,8 +160,9 @@ enum mt_status mt_place(const struct mt_place_request *q, struct mt_arena *arena
     find_nodes(&p);
     p.profile = mt_new(arena, int, q->hosts->n);
     for (int h = 0; h < q->hosts->n; h++) p.profile[h] = q->cluster ? profile_of(&p, h) : -1;
+    p.by_features = q->chosen && !q->cluster && !nodes_are_alike(&p);
     for (int i = 0; i < p.nnodes; i++) named += mt_hosts_find(q->hosts, p.nodes[i].name) >= 0;
-    if (!named && (q->cluster || (q->any_names && nodes_are_alike(&p)))) {
+    if (!named && (q->cluster || q->chosen)) {
         st = match_nodes(&p, places, err);
     } else {
         st = take_named(&p, places, err);

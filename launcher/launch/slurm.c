@@ -122,8 +122,8 @@ enum mt_status mt_slurm_write(const struct mt_slurm_options *o, const struct mt_
 
 /* ---- within a job ---- */
 
-/* What `scontrol` prints; it is asked through a shell, with words that are quoted. */
-static enum mt_status ask_scontrol(const char *command, char *text, size_t size, struct mt_err *err) {
+/* What a command of Slurm prints; it is asked through a shell, with words that are quoted. */
+static enum mt_status ask_slurm(const char *command, char *text, size_t size, struct mt_err *err) {
     FILE *f = popen(command, "re");
     if (!f) return mt_fail_errno(err, "%s", command);
     size_t length = fread(text, 1, size - 1, f);
@@ -133,13 +133,30 @@ static enum mt_status ask_scontrol(const char *command, char *text, size_t size,
     return mt_fail(err, MT_ESYSTEM, "%s: ended with %d", command, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
 }
 
+/* The nodes' features, by which unlike nodes are told apart; a Slurm that does not say them has none. */
+static void ask_features(const char *nodes, struct mt_arena *arena, struct mt_hosts *hosts) {
+    enum { MOST_BYTES = 1 << 20 };
+    char *text = mt_arena_alloc(arena, MOST_BYTES), *rest = NULL;
+    struct mt_err ignored = MT_ERR_INIT;
+    const char *command = mt_arena_printf(arena, "sinfo -h -N -n %s -o '%%N %%b'", mt_shell_word(nodes, arena));
+    if (ask_slurm(command, text, MOST_BYTES, &ignored)) return;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *blank = strchr(line, ' ');
+        if (!blank) continue;
+        *blank = 0;
+        int host = mt_hosts_find(hosts, line);
+        if (host >= 0) hosts->hosts[host].features = blank + 1;
+    }
+}
+
 enum mt_status mt_slurm_hosts(const char *nodes, struct mt_arena *arena, struct mt_hosts *hosts, struct mt_err *err) {
     enum { MOST_BYTES = 1 << 20 };
     char *text = mt_arena_alloc(arena, MOST_BYTES);
     const char *command = mt_arena_printf(arena, "scontrol show hostnames %s", mt_shell_word(nodes, arena));
-    enum mt_status st = ask_scontrol(command, text, MOST_BYTES, err);
+    enum mt_status st = ask_slurm(command, text, MOST_BYTES, err);
     if (st || (st = mt_hosts_parse("SLURM_JOB_NODELIST", text, arena, hosts, err))) return st;
     for (int h = 0; h < hosts->n; h++) hosts->hosts[h].answers = true;
+    ask_features(nodes, arena, hosts);
     return MT_OK;
 }
 
@@ -156,8 +173,8 @@ enum mt_status mt_slurm_requeue(const char *run_folder, struct mt_err *err) {
         mt_run_release(&run);
         if (stopped) {
             mt_log(MT_LOG_INFO, "launch: job %s goes back into the queue: its run was stopped before its end", job);
-            st = ask_scontrol(mt_arena_printf(&arena, "scontrol requeue %s", mt_shell_word(job, &arena)), said,
-                              sizeof said, err);
+            st = ask_slurm(mt_arena_printf(&arena, "scontrol requeue %s", mt_shell_word(job, &arena)), said,
+                           sizeof said, err);
         }
     }
     mt_arena_release(&arena);

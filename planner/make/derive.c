@@ -15,8 +15,9 @@ static enum mt_status refuse_algorithm(const struct mt_algorithm_row *row, struc
 }
 
 /* Of the kinds of collective that the program has: rows that are missing are "auto". Rows of other kinds are dropped; a
- * person's choice among them is refused, not lost. */
-static enum mt_status match_algorithms(struct mt_plan *p, const struct mt_program *program, struct mt_err *err) {
+ * person's choice among them is refused, not lost, unless another program was made of the plan. */
+static enum mt_status match_algorithms(struct mt_plan *p, const struct mt_program *program, bool another,
+                                       struct mt_err *err) {
     struct mt_decisions *d = &p->decisions;
     struct mt_algorithm_row *rows = mt_new(&p->arena, struct mt_algorithm_row, d->nalgorithms + MT_NCOLLS);
     bool used[MT_NCOLLS] = {false}, there[MT_NCOLLS] = {false};
@@ -30,7 +31,7 @@ static enum mt_status match_algorithms(struct mt_plan *p, const struct mt_progra
         there[row.kind] = true;
         if (used[row.kind])
             rows[n++] = row;
-        else if (!mt_algorithm_is_auto(row.algorithm))
+        else if (!another && !mt_algorithm_is_auto(row.algorithm))
             return refuse_algorithm(&row, err);
     }
     for (int k = 0; k < MT_NCOLLS; k++)
@@ -69,7 +70,8 @@ static enum mt_status predict_memory(struct mt_plan *p, const struct mt_program 
             *memory = p->memory[p->order[same[i]]];
         } else {
             if ((st = mt_lower(program, i, &options, &lowered, err))) break;
-            *memory = (struct mt_plan_memory){.state_bytes = lowered->state_bytes, .arena_bytes = lowered->arena_bytes};
+            *memory = (struct mt_plan_memory){.state_bytes = lowered->state_bytes, .arena_bytes = lowered->arena_bytes,
+                                               .window_bytes = lowered->window_bytes};
             mt_lowered_free(lowered);
         }
         st = check_memory(p, p->order[i], err);
@@ -79,16 +81,28 @@ static enum mt_status predict_memory(struct mt_plan *p, const struct mt_program 
     return st;
 }
 
-enum mt_status mt_plan_derive(struct mt_plan *plan, const struct mt_graph *graph, struct mt_err *err) {
+static enum mt_status derive(struct mt_plan *plan, const struct mt_graph *graph, bool another, struct mt_err *err) {
     struct mt_program program;
     enum mt_status st;
     if ((st = mt_plan_check(plan, err)) || (st = mt_program_from_plan(graph, plan, true, &program, err))) return st;
     plan->parameters = mt_graph_parameters(graph);
     plan->flops_per_step = mt_graph_flops(graph);
-    if (!(st = match_algorithms(plan, &program, err)) && !(st = predict_memory(plan, &program, err))) {
+    if (!(st = match_algorithms(plan, &program, another, err)) && !(st = predict_memory(plan, &program, err))) {
         mt_graph_hash(graph, plan->model_hash);
         mt_program_hash(&program, plan->program_hash);
     }
     mt_program_release(&program);
+    return st;
+}
+
+enum mt_status mt_plan_derive(struct mt_plan *plan, const struct mt_graph *graph, struct mt_err *err) {
+    return derive(plan, graph, false, err);
+}
+
+enum mt_status mt_plan_derive_another(struct mt_plan *plan, struct mt_err *err) {
+    struct mt_planned planned;
+    enum mt_status st = mt_planned_graph(plan, &planned, err);
+    if (!st) st = derive(plan, planned.graph, true, err);
+    mt_planned_release(&planned);
     return st;
 }

@@ -48,6 +48,9 @@ void mt_plan_mark_hypothetical(const struct mt_cluster *cluster, struct mt_plan 
  * check, and refuse by name ranks that have too little memory, and algorithms for collectives that there are none of.
  */
 enum mt_status mt_plan_derive(struct mt_plan *plan, const struct mt_graph *graph, struct mt_err *err);
+/* The same for a plan whose shares or ranks have become others: its program may lack collectives that it had, whose
+ * algorithms go with them. */
+enum mt_status mt_plan_derive_another(struct mt_plan *plan, struct mt_err *err);
 
 /* What a plan says of the ranks of another cluster, `ranks`: those of the same host and class (in order) keep their
  * shares, those of ranks that are gone are divided among them in proportion, and new ranks are idle. *carried: a plan

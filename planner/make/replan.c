@@ -102,7 +102,7 @@ enum mt_status mt_replan_shares(const struct mt_plan *old, const struct mt_plan_
     }
     bool exchanges = !mt_plan_is_flat(p) || p->decisions.nrules > 1; /* in every micro-batch */
     if (exchanges || mt_decisions_in_step(&p->decisions)) keep_in_step(old, shares, batch->sizes, p);
-    if (!st) st = mt_plan_edited(p, err);
+    if (!st) st = mt_plan_derive_another(p, err);
     re->before_s = seen->step_s;
     if (!st) re->after_s = mt_drift_step_after(p->nranks, shares, batch->sizes, seen->compute_s, seen->step_s);
     return st;

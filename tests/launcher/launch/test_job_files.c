@@ -29,9 +29,12 @@ static const char *read_all(struct mt_arena *arena, FILE *f) {
 
 /* "RANK GPUS X ARGUMENTS" of each rank, by rank. */
 static const char *started(struct mt_arena *arena) {
-    FILE *f = popen(mt_arena_printf(arena, "sh %s/launch/mpirun.sh 2>&1 | sort", folder), "r");
+    FILE *f = popen(mt_arena_printf(arena, "sh %s/launch/mpirun.sh 2>%s/errors | sort", folder, folder), "r");
     const char *text = read_all(arena, f);
     CHECK(!pclose(f), "%s", text);
+    FILE *errors = fopen(mt_arena_printf(arena, "%s/errors", folder), "r");
+    if (!*text) fprintf(stderr, "%s", read_all(arena, errors));
+    fclose(errors);
     return text;
 }
 
