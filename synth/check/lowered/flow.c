@@ -8,7 +8,9 @@
  *
  * Two iterations suffice for all: BODY runs on one stream or with barriers, so that the third finds what the second
  * left just as the second finds what the first left. Steps follow each other on both streams; only states pass from one
- * step to the next, and they must be in their places at the end. O(accesses x cells per access). */
+ * step to the next, and they must be in their places at the end. O(accesses x cells per access).
+ *
+ * Whatever is read here of a lowered program must be listed by like.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -240,7 +242,8 @@ static enum mt_status check_parts_in_place(const struct mt_lchecker *c) {
     for (int i = 0; i < l->npack; i++) {
         bool back = false;
         for (int j = 0; j < l->nunpack && !back; j++)
-            back = l->pack[i].data == l->unpack[j].data && l->pack[i].naxes == l->unpack[j].naxes &&
+            back = l->pack[i].data == l->unpack[j].data && l->pack_of[i] == l->unpack_of[j] &&
+                   l->pack[i].naxes == l->unpack[j].naxes &&
                    !memcmp(l->pack[i].extent, l->unpack[j].extent, sizeof l->pack[i].extent);
         if (!back)
             return mt_lchecker_refuse(c, "a part of %s is overwritten by another", mt_lchecker_name(c, l->in[0]));
@@ -441,7 +444,7 @@ static enum mt_status check_state_memory(const struct flow *f) {
     return MT_OK;
 }
 
-enum mt_status mt_lchecker_flow(struct mt_lchecker *c) {
+enum mt_status mt_lchecker_run_flow(struct mt_lchecker *c) {
     struct flow f = {.c = c};
     c->instr = -1;
     f.ended = (int64_t(*)[MT_MOST_STREAMS])mt_new(&f.arena, int64_t, MT_MOST_STREAMS * (c->low->ninstrs + 1));
