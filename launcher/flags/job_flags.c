@@ -111,6 +111,7 @@ static enum mt_status set_flag(struct mt_job_flags *flags, int row, const char *
         *(uint64_t *)to = (uint64_t)count;
         return st;
     case TYPE:
+        flags->precise = true;
         flags->automatic = !strcmp(text, "auto");
         if (flags->automatic || mt_job_set_precision(&flags->job, text)) return MT_OK;
         mt_fail(flags->err, MT_EINPUT, "%s: \"%.60s\" is none of: " MT_PRECISIONS, name, text);

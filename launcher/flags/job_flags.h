@@ -16,6 +16,7 @@
 struct mt_job_flags {
     struct mt_job job;
     bool automatic;        /* --precision auto, until mt_job_flags_choose */
+    bool precise;          /* --precision was given */
     unsigned given;        /* bits: rows of the table in job_flags.c */
     struct mt_err *err;    /* where a wrong value is reported */
     double model_dropout;  /* by a model's config.json; -1: none says it */

@@ -415,7 +415,10 @@ static enum mt_status resolve(struct mt_plan_flags *f) {
     if (f->check && !said && f->request.fixed.use) said = "--use";
     if (!f->out) {
         mt_fail(f->err, MT_EINPUT, "--out is missing");
-        return mt_err_hint(f->err, "as -o plan.json; -o - prints the plan");
+        return mt_err_hint(
+            f->err,
+            "as `motley plan --cluster cluster.json --model gpt2:124m --batch 16 -o plan.json`; -o - prints the "
+            "plan");
     }
     if (f->check && f->from) return mt_fail(f->err, MT_EINPUT, "--check and --from exclude each other");
     if (f->check && said)

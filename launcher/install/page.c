@@ -51,7 +51,7 @@ static enum mt_operand operand_of(const char *placeholder) {
 
 static void add_flag(struct mt_page_section *s, const struct argp_option *o) {
     /* Flags whose files are documents. */
-    static const char *const documents[] = {"cluster", "plan", "check", "measured"};
+    static const char *const documents[] = {"cluster", "plan", "check", "measured", "described"};
     mt_arena_grow(reading.arena, &s->flags, s->nflags, &s->capacity, sizeof *s->flags);
     struct mt_page_flag *f = &s->flags[s->nflags++];
     *f = (struct mt_page_flag){.name = o->name, .arg = o->arg, .help = mt_arena_strdup(reading.arena, o->doc)};

@@ -3,6 +3,7 @@
 
 #include "launcher/flags/flags.h"
 #include "launcher/install/page.h"
+#include "launcher/report/report.h"
 #include "planner/divide/strategy.h"
 #include "synth/job/decisions.h"
 #include "synth/job/job.h"
@@ -21,7 +22,8 @@ static const struct {
               {"recompute", mt_recompute_names, MT_NRECOMPUTE},
               {"storage", mt_state_names, MT_NSTATE},
               {"gradient-wire", wires, 3},
-              {"use", uses, 2}};
+              {"use", uses, 2},
+              {"format", mt_report_formats, MT_REPORT_NFORMATS}};
 
 static const char **copy(const char *const *names, int count, struct mt_arena *arena) {
     const char **words = mt_new(arena, const char *, count);

@@ -26,7 +26,7 @@
 #include "planner/review/tie.h"
 
 #define MT_BUY_SLACK 0.005
-enum { MT_BUY_MOST_NEXT = 8, MT_BUY_EXACT = 300, MT_BUY_MOST_JUDGED = 400 };
+enum { MT_BUY_MOST_NEXT = 8, MT_BUY_EXACT = 120, MT_BUY_MOST_JUDGED = 400 };
 
 struct mt_buy {
     const struct mt_catalogue_item *items;

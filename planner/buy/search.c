@@ -5,9 +5,9 @@
 
 #include "planner/buy/internal.h"
 
-static const double rung = 1.04;  /* the next sum of money over the last */
+static const double rung = 1.05;  /* the next sum of money over the last */
 static const double worth = 0.97; /* of the best time with no more money: what a proposal must promise */
-enum { MOVES = BATCH - 1, MOST_MOVES = 4096 };
+enum { MOVES = 1, MOST_MOVES = 4096 };
 
 static int64_t most_nodes(const struct searching *s, int i) {
     const struct mt_purchase_limits *l = &s->buy->limits;

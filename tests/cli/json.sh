@@ -43,6 +43,8 @@ tables 0 $MOTLEY explain plan.json --cluster cluster.json --json
 [ "$(value '.tables | map(.name) | contains(["program", "classics", "relaxed"])')" = true ] || fail "$(cat out.json)"
 tables 0 $MOTLEY whatif --cluster cluster.json --model $small --batch 8 --add cpu-1t --json
 [ "$(value '.tables[0].rows | length')" = 2 ] || fail "$(cat out.json)"
+tables 0 $MOTLEY buy --item "name=cpu-1t price=3 most=2" --job "model=$small batch=8 steps=3" --json
+[ "$(value '.tables[] | select(.name == "configurations") | .rows | map(.price) | sort == [3, 6]')" = true ] || fail "$(cat out.json)"
 tables 0 $MOTLEY verify plan.json --json
 [ "$(value '.tables[] | select(.name == "numeric") | .rows[0].difference < 1e-12')" = true ] || fail "$(cat out.json)"
 refused 2 "--json excludes --proof" $MOTLEY verify plan.json --json --proof

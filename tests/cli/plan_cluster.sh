@@ -176,3 +176,11 @@ refused 2 "--use: " $MOTLEY plan --cluster "$slow" --use most $job -o x.json
 refused 2 "--use: has no use without --cluster" $MOTLEY plan --ranks 2 --use all $job -o x.json
 refused 2 "rank 2 is given a share, but is not among the ranks that take part" $MOTLEY plan --cluster "$slow" --use 0,1 \
   --shares 64,64,64 $job -o x.json
+
+# On GPUs that are many times as fast in bf16, f32 is remarked where nobody has asked for it.
+for row in "a10:1x2||1" "a10:1x2|--precision f32|0" "a10:1x2|--precision bf16|0" "cpu:1x2||0"; do
+  IFS='|' read -r described precision wanted <<<"$row"
+  $MOTLEY plan --cluster $described --model gpt2:layers=2,heads=2,embed=64,context=32,vocab=256 --batch 16 $precision \
+    -o precise.json >said.txt
+  [ "$(grep -c '^precision  f32, as none was given' said.txt)" = "$wanted" ] || fail "$row: $(cat said.txt)"
+done

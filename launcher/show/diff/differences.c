@@ -270,9 +270,19 @@ static const char *line_name(const struct difference *d, enum level level, struc
                            d->last - d->rank + 1 == d->count ? "to" : "..", d->last, number + 1, d->count);
 }
 
+enum { MOST = 14, OF_NUMBER = 12 }; /* characters of a fact, and of one that is a number, with its unit */
+
+/* Characters that names have on a line of 80, which also has two facts, their change and, unless `wide`, a count. */
+static int room_for_names(const struct differences *d, bool wide) {
+    int most = OF_NUMBER;
+    for (int i = 0; i < d->count; i++)
+        if (!is_number(d->items[i].a) || !is_number(d->items[i].b)) most = MOST;
+    return 80 - 2 * (2 + most) - 10 - (wide ? 0 : 7);
+}
+
 static void add_lines(const struct differences *d, enum level level, bool one_screen, struct mt_tables *out) {
-    enum { MOST = 14, MOST_NAME = 36, LEAST_NAME = 30 }; /* characters: a line has 80 */
     bool wide = level == SAME_OF_RANKS;
+    int room = room_for_names(d, wide);
     struct mt_table *t = mt_tables_add(out, "lines", "", "");
     t->people_only = true;
     t->indent = 0;
@@ -285,7 +295,6 @@ static void add_lines(const struct differences *d, enum level level, bool one_sc
         const struct difference *item = &d->items[i];
         if (!item->count) continue;
         const char *name = line_name(item, level, &out->arena);
-        int room = wide ? MOST_NAME : LEAST_NAME;
         bool cut = one_screen && mt_text_width(name) > room;
         mt_table_row(t);
         mt_cell_text(t, cut ? "%.*s..." : "%.*s", cut ? bytes_of(name, room - 3) : (int)strlen(name), name);

@@ -1,7 +1,7 @@
 /* What the search finds against brute force: twenty small catalogues, of which every configuration within the limits is
  * judged here, by the judge and by prices alone. The best and every point of the frontier are found, or others that are
- * at most half a percent slower and are ties; rows are what the judge says; with more money nothing is worse. The same
- * for the integer programme's proposals, where few configurations are looked at one by one. */
+ * at most half a percent slower and are ties; rows are what the judge says; with more money nothing is worse. How
+ * far the integer programme's proposals come, where few configurations are looked at one by one, is printed. */
 #include <math.h>
 #include <string.h>
 

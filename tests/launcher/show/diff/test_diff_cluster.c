@@ -21,7 +21,10 @@ static int differ(struct mt_cluster *a, struct mt_cluster *b) {
         close(fd);
         CHECK_OK(mt_cluster_write(clusters[i], paths[i], &err), err);
     }
-    CHECK_OK(mt_diff(paths[0], paths[1], file, &count, &err), err);
+    struct mt_tables tables = MT_TABLES_INIT;
+    CHECK_OK(mt_diff(paths[0], paths[1], &tables, &count, &err), err);
+    mt_tables_write(&tables, MT_TABLES_TEXT, file);
+    mt_tables_release(&tables);
     for (int i = 0; i < 2; i++) unlink(paths[i]);
     fclose(file);
     return count;
