@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/base/color.h"
+#include "kernels/base/working.h"
+
 enum mt_status mt_fail(struct mt_err *err, enum mt_status status, const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -47,7 +50,9 @@ enum mt_status mt_err_hint(struct mt_err *err, const char *format, ...) {
 }
 
 void mt_err_print(const struct mt_err *err) {
-    fprintf(stderr, "motley: %s\n", err->text);
+    mt_working_clear();
+    fprintf(stderr, "%smotley:%s %s\n", mt_color_begin(stderr, MT_STYLE_ERROR), mt_color_end(stderr, MT_STYLE_ERROR),
+            err->text);
     if (err->hint[0]) fprintf(stderr, "  hint: %s\n", err->hint);
 }
 

@@ -138,6 +138,7 @@ static const struct mt_device_class class = {
     .stream_free = mt_cpu_stream_free,
     .stream_op = mt_cpu_stream_op,
     .stream_coll = mt_cpu_stream_coll,
+    .stream_overlap = mt_cpu_stream_overlap,
     .stream_copy = mt_cpu_stream_copy,
     .stream_wait = mt_cpu_stream_wait,
     .stream_query = mt_cpu_stream_query,

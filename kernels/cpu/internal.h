@@ -38,6 +38,7 @@ enum mt_status mt_cpu_stream_new(struct mt_device *device, const char *name, str
 void mt_cpu_stream_free(struct mt_stream *stream);
 void mt_cpu_stream_op(struct mt_stream *stream, const struct mt_backend *backend, const struct mt_call *call,
                       double *seconds);
+void mt_cpu_stream_overlap(struct mt_stream *stream, struct mt_overlap_call *call, double *seconds);
 void mt_cpu_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds);
 void mt_cpu_stream_wait(struct mt_stream *stream, struct mt_event *event);
 void mt_cpu_stream_copy(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from,

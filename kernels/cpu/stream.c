@@ -18,11 +18,11 @@
 
 #include "kernels/cpu/internal.h"
 
-enum item_kind { ITEM_OP, ITEM_COLL, ITEM_COPY, ITEM_RECORD, ITEM_WAIT };
+enum item_kind { ITEM_OP, ITEM_COLL, ITEM_OVERLAP, ITEM_COPY, ITEM_RECORD, ITEM_WAIT };
 struct item {
     enum item_kind kind;
     const struct mt_backend *backend;
-    const void *call; /* struct mt_call or struct mt_coll_call */
+    void *call; /* struct mt_call, mt_coll_call or mt_overlap_call; only the last is written to */
     struct event *event;
     uint64_t ticket; /* number of the event's record */
     double *seconds;
@@ -101,6 +101,7 @@ static const char *item_name(const struct item *item) {
     switch (item->kind) {
     case ITEM_OP: return call->what ? call->what : mt_op_info[call->kind].name;
     case ITEM_COLL: return ((const struct mt_coll_call *)item->call)->what;
+    case ITEM_OVERLAP: return ((const struct mt_overlap_call *)item->call)->operands.what;
     case ITEM_COPY: return "a copy";
     case ITEM_RECORD: return "the record of an event";
     case ITEM_WAIT: break;
@@ -111,7 +112,7 @@ static const char *item_name(const struct item *item) {
 /* Whether emulation stretches an item: an operator, or a copy (a collective call without schedule) between operators.
  */
 static bool is_stretched(const struct stream *stream, const struct item *item) {
-    if (stream->cpu->speed == 1) return false;
+    if (stream->cpu->speed == 1 || item->kind == ITEM_OVERLAP) return false;
     return item->kind == ITEM_OP ||
            (atomic_load(&stream->computes) && !((const struct mt_coll_call *)item->call)->schedule);
 }
@@ -122,9 +123,13 @@ static void do_work(struct stream *stream, const struct item *item, struct mt_er
     if (!stretched) mt_cpu_debt_pay(debt, least_paid_s, &stream->stop); /* other ranks wait for it */
     if (item->seconds) item->seconds[0] = mt_cpu_debt_now_s(debt);
     double start_s = stream->cpu->base.threads > 1 ? worked_s(stream->cpu) : debt->worked_s; /* reading is slow: once */
-    enum mt_status st = item->kind == ITEM_OP ? item->backend->run(item->call, err) : mt_cpu_coll(item->call, err);
+    enum mt_status st = item->kind == ITEM_OP     ? item->backend->run(item->call, err)
+                        : item->kind == ITEM_COLL ? mt_cpu_coll(item->call, err)
+                                                  : mt_overlap_call_run(item->call, err);
     if (stream->cpu->speed < 1) debt->worked_s = worked_s(stream->cpu);
     if (stretched) mt_cpu_debt_add(debt, debt->worked_s - start_s, stream->cpu->speed);
+    if (item->kind == ITEM_OVERLAP && stream->cpu->speed < 1) /* its tiles, after all of them */
+        mt_cpu_debt_add(debt, ((const struct mt_overlap_call *)item->call)->operands.computed_s, stream->cpu->speed);
     if (item->seconds) item->seconds[1] = mt_cpu_debt_now_s(debt);
     mt_cpu_debt_pay(debt, most_owed_s, &stream->stop);
     if (st) mt_err_context(err, "%s", item_name(item));
@@ -254,11 +259,16 @@ static void submit(struct stream *stream, struct item item) {
 
 void mt_cpu_stream_op(struct mt_stream *stream, const struct mt_backend *backend, const struct mt_call *call,
                       double *seconds) {
-    submit((struct stream *)stream, (struct item){ITEM_OP, .backend = backend, .call = call, .seconds = seconds});
+    submit((struct stream *)stream,
+           (struct item){ITEM_OP, .backend = backend, .call = (void *)(uintptr_t)call, .seconds = seconds});
 }
 
 void mt_cpu_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds) {
-    submit((struct stream *)stream, (struct item){ITEM_COLL, .call = call, .seconds = seconds});
+    submit((struct stream *)stream, (struct item){ITEM_COLL, .call = (void *)(uintptr_t)call, .seconds = seconds});
+}
+
+void mt_cpu_stream_overlap(struct mt_stream *stream, struct mt_overlap_call *call, double *seconds) {
+    submit((struct stream *)stream, (struct item){ITEM_OVERLAP, .call = call, .seconds = seconds});
 }
 
 void mt_cpu_stream_copy(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from,
@@ -292,9 +302,11 @@ struct mt_stream_progress mt_cpu_stream_query(struct mt_stream *base) {
     pthread_mutex_lock(&stream->lock);
     enum item_kind kind = stream->current.kind;
     progress.completed = stream->completed;
-    if (stream->busy && (kind == ITEM_OP || kind == ITEM_COLL)) progress.what = item_name(&stream->current);
-    progress.collective =
-        progress.what && kind == ITEM_COLL && ((const struct mt_coll_call *)stream->current.call)->schedule;
+    if (stream->busy && (kind == ITEM_OP || kind == ITEM_COLL || kind == ITEM_OVERLAP))
+        progress.what = item_name(&stream->current);
+    if (progress.what && kind == ITEM_COLL)
+        progress.collective = ((const struct mt_coll_call *)stream->current.call)->schedule;
+    if (progress.what && kind == ITEM_OVERLAP) progress.collective = true;
     pthread_mutex_unlock(&stream->lock);
     return progress;
 }

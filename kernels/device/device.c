@@ -195,6 +195,14 @@ void mt_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, d
     stream->device->class->stream_coll(stream, call, seconds);
 }
 
+void mt_stream_overlap(struct mt_stream *stream, struct mt_overlap_call *call, double *seconds) {
+    stream->device->class->stream_overlap(stream, call, seconds);
+}
+
+bool mt_device_overlaps(const struct mt_device *device) {
+    return device->class->stream_overlap != NULL;
+}
+
 void mt_stream_copy(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from, int64_t size_bytes) {
     stream->device->class->stream_copy(stream, direction, to, from, size_bytes);
 }

@@ -36,7 +36,7 @@ void mt_overlap_extent(const struct mt_overlap *p, int rank, enum mt_overlap_buf
 }
 
 enum mt_type mt_overlap_type(const struct mt_overlap *p, enum mt_overlap_buffer buffer) {
-    return buffer == MT_OVERLAP_A || buffer == MT_OVERLAP_OUT ? p->type : p->wire;
+    return buffer == MT_OVERLAP_A ? p->type : buffer == MT_OVERLAP_OUT ? p->out : p->wire;
 }
 
 /* ---- places ---- */
@@ -156,7 +156,8 @@ enum mt_status mt_overlap_check(const struct mt_overlap *p, struct mt_err *err) 
     if (p->tile[0] < 1 || p->tile[1] < 1 || p->mix < 0 || (p->form == MT_OVERLAP_GATHER && p->chunk < 1))
         return mt_fail(err, MT_EINPUT, "%s: tiles of %lld by %lld, puts of %lld rows", name, (long long)p->tile[0],
                        (long long)p->tile[1], (long long)p->chunk);
-    if (p->type >= MT_I32 || p->wire >= MT_I32 || (p->form == MT_OVERLAP_GATHER && p->type != p->wire))
+    if (p->type >= MT_I32 || p->out >= MT_I32 || p->wire >= MT_I32 ||
+        (p->form == MT_OVERLAP_GATHER && p->type != p->wire))
         return mt_fail(err, MT_EINPUT, "%s: type %s, sent as %s", name, mt_type_name(p->type), mt_type_name(p->wire));
     if (p->direct && p->form != MT_OVERLAP_REDUCE)
         return mt_fail(err, MT_EINPUT, "%s: only GEMM+AllReduce can be direct", name);

@@ -27,7 +27,8 @@
  * the accumulation type: equal bits in every run. With `direct`, each rank of a reduce owns all rows: less latency, n
  * times the bytes.
  *
- *     struct mt_overlap problem = {MT_OVERLAP_GATHER, n, m, cols, k, rows, shares, MT_BF16, MT_BF16, {128, 256}, 512};
+ *     struct mt_overlap problem = {MT_OVERLAP_GATHER, n,    m,       cols,       k,   rows, shares,
+ *                                  MT_BF16, MT_BF16, MT_BF16, {128, 256}, 512};
  *     mt_overlap_schedule(&problem, rank, &schedule);
  *     mt_overlap_run(&problem, &schedule, window, 0, epoch, &operands, &err);
  *     mt_overlap_schedule_release(&schedule); */
@@ -50,7 +51,8 @@ struct mt_overlap {
     int64_t m, cols, k;    /* of the whole GEMM: A is m by k, B is k by cols */
     const int64_t *rows;   /* [n]: shares of m: who has rows of A (gather), who adds and gets rows of the sum */
     const int64_t *shares; /* [n]: of cols (gather) or of k */
-    enum mt_type type;     /* of A, B and the result */
+    enum mt_type type;     /* of A and B */
+    enum mt_type out;      /* of the result */
     enum mt_type wire;     /* of what is sent; gather: equal to type */
     int64_t tile[2];       /* most rows and columns of a tile */
     int64_t chunk;         /* gather: most rows of a put */
@@ -142,20 +144,37 @@ void mt_overlap_schedule_release(struct mt_overlap_schedule *schedule);
 
 struct mt_window;
 struct mt_backend;
+struct mt_call;
 struct mt_overlap_operands {
-    const void *a, *b; /* b is [k, columns], or with trans_b [columns, k] */
-    bool trans_b;
-    void *out;
-    const struct mt_backend *matmul; /* runs the tiles */
-    void *scratch;                   /* of mt_overlap_scratch_bytes, 64-byte aligned */
-    const char *what;                /* for messages: "AllGather+GEMM h.0.mlp.c_fc" */
+    const void *a, *b;                /* a is [rows, k] or with trans_a (not to be gathered) [k, rows]; */
+    bool trans_a, trans_b, trans_out; /* b is [k, columns] or with trans_b [columns, k]; */
+    void *out;                        /* out is [rows, columns] or with trans_out [columns, rows] */
+    const struct mt_backend *matmul;  /* runs the tiles */
+    void *scratch;                    /* of mt_overlap_scratch_bytes, 64-byte aligned */
+    const int *ranks;                 /* [n]: the window's ranks of the problem's; null: the same */
+    const int *names;                 /* [window's ranks]: for messages; null: their numbers */
+    const char *what;                 /* for messages: "AllGather+GEMM h.0.mlp.c_fc" */
+    double computed_s;                /* out: in tiles, without waits and puts */
 };
-int64_t mt_overlap_scratch_bytes(const struct mt_overlap *problem, int me, const struct mt_backend *matmul);
+/* `scratch_bytes`: what the backend needs for a call of a tile. */
+int64_t mt_overlap_scratch_bytes(const struct mt_overlap *problem, int me,
+                                 int64_t (*scratch_bytes)(void *context, const struct mt_call *call), void *context);
 
-/* Run one rank's schedule of epoch `epoch` on the window, from byte `base` on; all ranks of the window do so. Waits end
- * as those of the window do; messages name the tile and the peer. */
+/* Run one rank's schedule of epoch `epoch` on the window, from byte `base` on; all ranks of the problem do so. Waits
+ * end as those of the window do; messages name the tile and the peer. */
 enum mt_status mt_overlap_run(const struct mt_overlap *problem, const struct mt_overlap_schedule *schedule,
                               struct mt_window *window, int64_t base, int64_t epoch,
-                              const struct mt_overlap_operands *operands, struct mt_err *err);
+                              struct mt_overlap_operands *operands, struct mt_err *err);
+
+/* What a device's stream runs (kernels/device/device.h). */
+struct mt_overlap_call {
+    const struct mt_overlap *problem;
+    const struct mt_overlap_schedule *schedule;
+    struct mt_window *window;
+    int64_t base;
+    int64_t *epoch; /* of the memory from `base` on: of its last run; this one counts it up */
+    struct mt_overlap_operands operands;
+};
+enum mt_status mt_overlap_call_run(struct mt_overlap_call *call, struct mt_err *err);
 
 #endif

@@ -1,12 +1,13 @@
 /* Schedules on a CPU: tiles in order, each by the device's own GEMM, and puts after their tiles.
  *
- * A tile is multiplied into memory of the accumulation type, then rounded to where it goes. Columns of an untransposed
- * B are packed before the first tile, block by block, since the GEMM wants its operands contiguous. Puts between hosts
- * make progress while the rank awaits flags. */
+ * A tile is multiplied into memory of the accumulation type, then rounded to where it goes. The GEMM wants contiguous
+ * operands: columns of an untransposed B, and rows of a transposed A, are packed before the first tile, block by block.
+ * Puts between hosts make progress while the rank awaits flags. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/base/wait.h"
 #include "kernels/coll/reduce.h"
 #include "kernels/op/op.h"
 #include "kernels/overlap/internal.h"
@@ -15,13 +16,14 @@
 struct run {
     const struct mt_overlap *problem;
     const struct mt_overlap_schedule *schedule;
-    const struct mt_overlap_operands *operands;
+    struct mt_overlap_operands *operands;
     struct mt_window *window;
     int me;
     int64_t base, epoch;
     char *buffer[MT_OVERLAP_NBUFFERS];
     int64_t extent[MT_OVERLAP_NBUFFERS][2];
-    char *packed, *tile, *matmul_scratch; /* packed: B by blocks of columns; null: as it is */
+    /* packed_a: transposed A by blocks of rows; packed_b: B by blocks of columns; null: as it is. */
+    char *packed_a, *packed_b, *tile, *line, *matmul_scratch;
 };
 
 static int64_t round_up(int64_t bytes) {
@@ -43,6 +45,7 @@ static int64_t least(int64_t a, int64_t b) {
 static struct mt_call tile_call(const struct mt_overlap *p, const struct mt_attr *attr, struct mt_tensor *tensors,
                                 int64_t rows, int64_t cols, int64_t k) {
     int64_t extents[3][2] = {{rows, k}, {k, cols}, {rows, cols}};
+    if (attr->trans_a) extents[0][0] = k, extents[0][1] = rows;
     if (attr->trans_b) extents[1][0] = cols, extents[1][1] = k;
     for (int i = 0; i < 3; i++) {
         tensors[i] = (struct mt_tensor){.type = i < 2 ? p->type : mt_type_acc(p->type), .naxes = 2};
@@ -51,79 +54,117 @@ static struct mt_call tile_call(const struct mt_overlap *p, const struct mt_attr
     return (struct mt_call){.kind = MT_OP_matmul, .attr = attr, .nin = 2, .nout = 1, .in = tensors, .out = tensors + 2};
 }
 
-static int64_t matmul_bytes(const struct mt_overlap *p, int64_t k, int64_t cols, const struct mt_backend *matmul) {
-    int64_t most = 0;
-    for (int trans = 0; trans < 2; trans++) {
-        struct mt_tensor tensors[3];
-        struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1, .trans_b = trans, .out_acc = true};
-        struct mt_call call = tile_call(p, &attr, tensors, least(p->tile[0], p->m), least(p->tile[1], cols), k);
-        int64_t bytes = matmul->scratch_bytes(&call);
-        if (bytes > most) most = bytes;
-    }
-    return round_up(most);
+static struct mt_attr tile_attr(bool trans_a, bool trans_b) {
+    return (struct mt_attr){.nm = 1, .nn = 1, .nk = 1, .trans_a = trans_a, .trans_b = trans_b, .out_acc = true};
 }
 
-/* Lay out the scratch from `memory` on; its bytes. */
-static int64_t lay_out(struct run *run, char *memory, const struct mt_backend *matmul) {
+/* Lay out the scratch from `memory` on, but for the GEMM's own; its bytes. */
+static int64_t lay_out(struct run *run, char *memory) {
     const struct mt_overlap *p = run->problem;
-    int64_t partial[2], b[2], at = 0;
+    int64_t partial[2], a[2], b[2], at = 0, acc = mt_type_size(mt_type_acc(p->type)), size = mt_type_size(p->type);
     mt_overlap_extent(p, run->me, MT_OVERLAP_PARTIAL, partial);
+    mt_overlap_extent(p, run->me, MT_OVERLAP_A, a);
     extent_b(p, run->me, b);
     run->buffer[MT_OVERLAP_PARTIAL] = memory + at;
     at += round_up(partial[0] * partial[1] * mt_type_size(p->wire));
-    run->packed = memory + at;
-    at += round_up(b[0] * b[1] * mt_type_size(p->type));
+    run->packed_a = memory + at;
+    at += p->form == MT_OVERLAP_GATHER ? 0 : round_up(a[0] * a[1] * size);
+    run->packed_b = memory + at;
+    at += round_up(b[0] * b[1] * size);
     run->tile = memory + at;
-    at += round_up(least(p->tile[0], p->m) * least(p->tile[1], p->cols) * mt_type_size(mt_type_acc(p->type)));
+    at += round_up(least(p->tile[0], p->m) * least(p->tile[1], p->cols) * acc);
+    run->line = memory + at;
+    at += round_up(least(p->tile[0], p->m) * acc);
     run->matmul_scratch = memory + at;
-    return at + matmul_bytes(p, b[0], b[1], matmul);
+    return at;
 }
 
-int64_t mt_overlap_scratch_bytes(const struct mt_overlap *problem, int me, const struct mt_backend *matmul) {
+int64_t mt_overlap_scratch_bytes(const struct mt_overlap *p, int me,
+                                 int64_t (*scratch_bytes)(void *context, const struct mt_call *call), void *context) {
     static char nowhere[1];
-    struct run run = {.problem = problem, .me = me};
-    return lay_out(&run, nowhere, matmul);
+    struct run run = {.problem = p, .me = me};
+    int64_t b[2], most = 0;
+    extent_b(p, me, b);
+    for (int trans = 0; trans < 4; trans++) {
+        struct mt_tensor tensors[3];
+        struct mt_attr attr = tile_attr(trans & 1, trans & 2);
+        struct mt_call call = tile_call(p, &attr, tensors, least(p->tile[0], p->m), least(p->tile[1], b[1]), b[0]);
+        int64_t bytes = scratch_bytes(context, &call);
+        if (bytes > most) most = bytes;
+    }
+    return lay_out(&run, nowhere) + round_up(most);
+}
+
+/* ---- packing ---- */
+
+/* Columns [col, + cols) of a matrix of `rows` by `stride`, contiguous. */
+static void pack_columns(char *to, const char *from, int64_t rows, int64_t stride, int64_t col, int64_t cols,
+                         int64_t size) {
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(to + i * cols * size, from + (i * stride + col) * size, (size_t)(cols * size));
 }
 
 static void pack(struct run *run) {
     const struct mt_overlap *p = run->problem;
+    const struct mt_overlap_operands *o = run->operands;
     int64_t b[2], size = mt_type_size(p->type), cols;
     extent_b(p, run->me, b);
-    if (run->operands->trans_b || b[1] <= p->tile[1]) {
-        run->packed = NULL;
-        return;
+    if (!o->trans_a) run->packed_a = NULL;
+    for (int t = 0; t < run->schedule->ntiles && run->packed_a; t++) {
+        const struct mt_overlap_tile *tile = &run->schedule->tiles[t];
+        if (tile->kind == MT_TILE_MATMUL && tile->from == MT_OVERLAP_A && !tile->col)
+            pack_columns(run->packed_a + tile->from_row * b[0] * size, o->a, b[0], run->extent[MT_OVERLAP_A][0],
+                         tile->from_row, tile->rows, size);
     }
-    for (int64_t block = 0; block < mt_overlap_pieces(b[1], p->tile[1]); block++) {
+    if (o->trans_b || b[1] <= p->tile[1]) run->packed_b = NULL;
+    for (int64_t block = 0; run->packed_b && block < mt_overlap_pieces(b[1], p->tile[1]); block++) {
         int64_t col = mt_overlap_piece(b[1], p->tile[1], block, &cols);
-        char *to = run->packed + col * b[0] * size;
-        const char *from = (const char *)run->operands->b + col * size;
-        for (int64_t k = 0; k < b[0]; k++) memcpy(to + k * cols * size, from + k * b[1] * size, (size_t)(cols * size));
+        pack_columns(run->packed_b + col * b[0] * size, o->b, b[0], b[1], col, cols, size);
     }
 }
+
+/* ---- tiles ---- */
 
 static char *place(const struct run *run, enum mt_overlap_buffer buffer, int64_t row, int64_t col) {
     int64_t size = mt_type_size(mt_overlap_type(run->problem, buffer));
     return run->buffer[buffer] + (row * run->extent[buffer][1] + col) * size;
 }
 
+/* Round what run->tile holds, of the accumulation type, to where it goes. */
+static void store(const struct run *run, const struct mt_overlap_tile *tile) {
+    enum mt_type acc = mt_type_acc(run->problem->type), type = mt_overlap_type(run->problem, tile->to);
+    int64_t wide = mt_type_size(acc), size = mt_type_size(type);
+    if (tile->to != MT_OVERLAP_OUT || !run->operands->trans_out) {
+        for (int64_t i = 0; i < tile->rows; i++)
+            mt_type_convert(type, place(run, tile->to, tile->row + i, tile->col), acc,
+                            run->tile + i * tile->cols * wide, tile->cols);
+        return;
+    }
+    for (int64_t j = 0; j < tile->cols; j++) {
+        for (int64_t i = 0; i < tile->rows; i++)
+            memcpy(run->line + i * wide, run->tile + (i * tile->cols + j) * wide, (size_t)wide);
+        mt_type_convert(type, run->buffer[tile->to] + ((tile->col + j) * run->extent[tile->to][0] + tile->row) * size,
+                        acc, run->line, tile->rows);
+    }
+}
+
 static enum mt_status multiply(const struct run *run, const struct mt_overlap_tile *tile, struct mt_err *err) {
     const struct mt_overlap *p = run->problem;
-    enum mt_type acc = mt_type_acc(p->type);
     int64_t b[2], size = mt_type_size(p->type);
     extent_b(p, run->me, b);
-    struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1, .trans_b = run->operands->trans_b, .out_acc = true};
+    bool packed_a = run->packed_a && tile->from == MT_OVERLAP_A;
+    struct mt_attr attr = tile_attr(packed_a, run->operands->trans_b);
     struct mt_tensor tensors[3];
     struct mt_call call = tile_call(p, &attr, tensors, tile->rows, tile->cols, b[0]);
     assert(tile->col % p->tile[1] == 0 && (tile->cols == p->tile[1] || tile->col + tile->cols == b[1]));
-    tensors[0].data = place(run, tile->from, tile->from_row, 0);
-    tensors[1].data = (run->packed ? run->packed : (char *)(uintptr_t)run->operands->b) + tile->col * b[0] * size;
+    tensors[0].data =
+        packed_a ? run->packed_a + tile->from_row * b[0] * size : place(run, tile->from, tile->from_row, 0);
+    tensors[1].data = (run->packed_b ? run->packed_b : (char *)(uintptr_t)run->operands->b) + tile->col * b[0] * size;
     tensors[2].data = run->tile;
     call.scratch = run->matmul_scratch;
     call.what = run->operands->what;
     enum mt_status st = run->operands->matmul->run(&call, err);
-    for (int64_t i = 0; i < tile->rows && !st; i++)
-        mt_type_convert(mt_overlap_type(p, tile->to), place(run, tile->to, tile->row + i, tile->col), acc,
-                        run->tile + i * tile->cols * mt_type_size(acc), tile->cols);
+    if (!st) store(run, tile);
     return st;
 }
 
@@ -132,22 +173,39 @@ static void add(const struct run *run, const struct mt_overlap_tile *tile) {
     const struct mt_overlap *p = run->problem;
     enum mt_type acc = mt_type_acc(p->type);
     int64_t first, owned = mt_overlap_owned(p, run->me, &first);
-    for (int64_t i = 0; i < tile->rows; i++) {
-        memset(run->tile, 0, (size_t)(tile->cols * mt_type_size(acc)));
+    memset(run->tile, 0, (size_t)(tile->rows * tile->cols * mt_type_size(acc)));
+    for (int64_t i = 0; i < tile->rows; i++)
         for (int s = 0; s < p->n; s++)
             if (mt_overlap_contributes(p, s))
-                mt_coll_reduce(MT_SUM, acc, run->tile, p->wire,
+                mt_coll_reduce(MT_SUM, acc, run->tile + i * tile->cols * mt_type_size(acc), p->wire,
                                place(run, tile->from, s * owned + tile->from_row + i, tile->col), tile->cols);
-        mt_type_convert(mt_overlap_type(p, tile->to), place(run, tile->to, tile->row + i, tile->col), acc, run->tile,
-                        tile->cols);
-    }
+    store(run, tile);
 }
 
 static void copy(const struct run *run, const struct mt_overlap_tile *tile) {
+    enum mt_type acc = mt_type_acc(run->problem->type);
     for (int64_t i = 0; i < tile->rows; i++)
-        mt_type_convert(mt_overlap_type(run->problem, tile->to), place(run, tile->to, tile->row + i, tile->col),
-                        mt_overlap_type(run->problem, tile->from),
+        mt_type_convert(acc, run->tile + i * tile->cols * mt_type_size(acc), mt_overlap_type(run->problem, tile->from),
                         place(run, tile->from, tile->from_row + i, tile->col), tile->cols);
+    store(run, tile);
+}
+
+static enum mt_status compute(const struct run *run, const struct mt_overlap_tile *tile, struct mt_err *err) {
+    double start_s = mt_now_s();
+    enum mt_status st = MT_OK;
+    switch (tile->kind) {
+    case MT_TILE_MATMUL: st = multiply(run, tile, err); break;
+    case MT_TILE_ADD: add(run, tile); break;
+    case MT_TILE_COPY: copy(run, tile); break;
+    }
+    run->operands->computed_s += mt_now_s() - start_s;
+    return st;
+}
+
+/* ---- flags and puts ---- */
+
+static int rank_of(const struct run *run, int place_of) {
+    return run->operands->ranks ? run->operands->ranks[place_of] : place_of;
 }
 
 static enum mt_status await(const struct run *run, int first, int count, const char *entry, int number,
@@ -156,10 +214,12 @@ static enum mt_status await(const struct run *run, int first, int count, const c
     for (int w = first; w < first + count && !st; w++) {
         const struct mt_overlap_wait *wait = &run->schedule->waits[w];
         int64_t target = (run->epoch - wait->lag) * wait->count;
+        int from = rank_of(run, wait->from);
         char what[200];
         if (target <= 0) continue;
-        snprintf(what, sizeof what, "rank %d, for %s %d of %s in epoch %lld", wait->from, entry, number,
-                 run->operands->what, (long long)run->epoch);
+        snprintf(what, sizeof what, "rank %d, for %s %d of %s in epoch %lld",
+                 run->operands->names ? run->operands->names[from] : from, entry, number, run->operands->what,
+                 (long long)run->epoch);
         st = mt_window_wait(run->window, run->base + mt_overlap_flag_place(run->problem, wait->flag), MT_CMP_GE,
                             (uint64_t)target, what, err);
     }
@@ -173,6 +233,7 @@ static enum mt_status put_all(const struct run *run, int tile, int *j, struct mt
     for (; *j < run->schedule->nputs && run->schedule->puts[*j].tile == tile && !st; ++*j) {
         const struct mt_overlap_put *put = &run->schedule->puts[*j];
         int64_t size = mt_type_size(mt_overlap_type(p, put->to)), from[2], to[2];
+        int peer = rank_of(run, put->peer);
         st = await(run, put->first_wait, put->nwaits, "put", *j, err);
         if (!st && put->rows) {
             mt_overlap_extent(p, put->peer, put->to, to);
@@ -182,33 +243,44 @@ static enum mt_status put_all(const struct run *run, int tile, int *j, struct mt
                                    run->base + mt_overlap_place(p, put->to, (int)(run->epoch % run->schedule->copies)) +
                                        (put->to_row * to[1] + put->col) * size,
                                    to[1] * size, place(run, put->from, put->from_row, put->col), from[1] * size,
-                                   put->cols * size, put->rows, put->peer, err);
+                                   put->cols * size, put->rows, peer, err);
         }
         if (!st)
-            st = mt_window_signal(run->window, run->base + mt_overlap_flag_place(p, put->flag), 1, MT_SIGNAL_ADD,
-                                  put->peer, err);
+            st = mt_window_signal(run->window, run->base + mt_overlap_flag_place(p, put->flag), 1, MT_SIGNAL_ADD, peer,
+                                  err);
     }
     return st;
 }
 
+/* ---- the whole ---- */
+
+static int my_place(const struct mt_overlap *p, const struct mt_overlap_operands *o, int rank) {
+    int me = 0;
+    while (o->ranks && me < p->n && o->ranks[me] != rank) me++;
+    assert(me < p->n);
+    return o->ranks ? me : rank;
+}
+
 enum mt_status mt_overlap_run(const struct mt_overlap *problem, const struct mt_overlap_schedule *schedule,
                               struct mt_window *window, int64_t base, int64_t epoch,
-                              const struct mt_overlap_operands *operands, struct mt_err *err) {
+                              struct mt_overlap_operands *operands, struct mt_err *err) {
+    int rank = mt_window_rank(window);
     struct run run = {.problem = problem,
                       .schedule = schedule,
                       .operands = operands,
                       .window = window,
-                      .me = mt_window_rank(window),
+                      .me = my_place(problem, operands, rank),
                       .base = base,
                       .epoch = epoch};
-    lay_out(&run, operands->scratch, operands->matmul);
+    lay_out(&run, operands->scratch);
+    operands->computed_s = 0;
     run.buffer[MT_OVERLAP_A] = (char *)(uintptr_t)operands->a;
     run.buffer[MT_OVERLAP_OUT] = operands->out;
     for (enum mt_overlap_buffer b = 0; b < MT_OVERLAP_NBUFFERS; b++) {
         mt_overlap_extent(problem, run.me, b, run.extent[b]);
         if (mt_overlap_in_window(b))
             run.buffer[b] =
-                mt_window_ptr(window, base + mt_overlap_place(problem, b, (int)(epoch % schedule->copies)), run.me);
+                mt_window_ptr(window, base + mt_overlap_place(problem, b, (int)(epoch % schedule->copies)), rank);
     }
     pack(&run);
     int put = 0;
@@ -216,11 +288,12 @@ enum mt_status mt_overlap_run(const struct mt_overlap *problem, const struct mt_
     for (int t = 0; t < schedule->ntiles && !st; t++) {
         const struct mt_overlap_tile *tile = &schedule->tiles[t];
         st = await(&run, tile->first_wait, tile->nwaits, "tile", t, err);
-        if (st) break;
-        if (tile->kind == MT_TILE_MATMUL) st = multiply(&run, tile, err);
-        if (tile->kind == MT_TILE_ADD) add(&run, tile);
-        if (tile->kind == MT_TILE_COPY) copy(&run, tile);
+        if (!st) st = compute(&run, tile, err);
         if (!st) st = put_all(&run, t, &put, err);
     }
     return st ? st : mt_window_quiet(window, err);
+}
+
+enum mt_status mt_overlap_call_run(struct mt_overlap_call *c, struct mt_err *err) {
+    return mt_overlap_run(c->problem, c->schedule, c->window, c->base, ++*c->epoch, &c->operands, err);
 }

@@ -44,6 +44,9 @@ enum mt_cmp { MT_CMP_EQ, MT_CMP_NE, MT_CMP_GT, MT_CMP_GE, MT_CMP_LT, MT_CMP_LE }
  * communicator must outlive the window. */
 enum mt_status mt_window_new(struct mt_comm *comm, const int *node, int64_t size_bytes, double deadline_s,
                              struct mt_window **window, struct mt_err *err);
+/* Which ranks share memory, as `node` wants it: those whose host has the same name, has booted once, and has the same
+ * /dev/shm; collective. node[nranks]: out. */
+enum mt_status mt_window_hosts(struct mt_comm *comm, double deadline_s, int *node, struct mt_err *err);
 /* Windows for `nranks` threads of this process; each is freed on its own. */
 void mt_window_local_new(int nranks, int64_t size_bytes, double deadline_s, struct mt_window **windows);
 /* Collective, but after an error. Puts in flight are completed. */

@@ -4,6 +4,7 @@
  * usual. */
 #include <math.h>
 
+#include "kernels/base/working.h"
 #include "kernels/device/tuner.h"
 #include "launcher/session/agree.h"
 #include "launcher/bench/suite.h"
@@ -67,6 +68,8 @@ enum mt_status mt_bench_attention(struct mt_bench *b, struct mt_err *err) {
     bool large = b->peak.flops > 5e12;
     int64_t positions = large ? GPU_POSITIONS : CPU_POSITIONS, most = large ? 8192 : 1024, least = large ? 1024 : 256;
     enum mt_status st = MT_OK;
+    int count = 0;
+    for (int64_t s = least; s <= most; s *= 2) count += 4; /* two sizes of heads, with and without mask */
     struct mt_table *t =
         mt_tables_add(&b->doc, "attention", "attention", "1024 wide; backward counts 2.5 times forward");
     add_columns(t);
@@ -75,6 +78,7 @@ enum mt_status mt_bench_attention(struct mt_bench *b, struct mt_err *err) {
             for (int causal = 1; causal >= 0 && !st; causal--) {
                 double times_s[2] = {0, 0}, vendors_s[2],
                        flops = 4.0 * (double)(positions * s) * WIDTH / (causal ? 2 : 1);
+                mt_working(t->nrows, count, "attention, context %lld", (long long)s);
                 if ((st = time_both(b, positions, s, d, causal, times_s, vendors_s, err))) break;
                 mt_table_row(t);
                 mt_cell_positive(t, (double)d);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/working.h"
 #include "kernels/base/number/stats.h"
 #include "kernels/base/text/units.h"
 #include "kernels/base/wait.h"
@@ -123,6 +124,7 @@ static enum mt_status run_all(struct mt_bench *b, struct mt_stream *stream, int6
             for (int64_t size = LEAST_BYTES; size <= most && !st; size *= 8) {
                 if (types[w] != MT_F32 && !mt_coll_reduces((enum mt_coll_kind)k)) continue;
                 int64_t count = size / mt_type_size(types[w]);
+                mt_working(k, MT_NCOLLS, "%s", mt_coll_name((enum mt_coll_kind)k));
                 st = run_case(b, stream, (enum mt_coll_kind)k, types[w], count, false, memory, &time_s, err);
                 if (!st) add_row(b, t, (enum mt_coll_kind)k, types[w], size, time_s);
             }

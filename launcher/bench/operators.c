@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/working.h"
 #include "kernels/base/text/units.h"
 #include "launcher/session/agree.h"
 #include "launcher/bench/suite.h"
@@ -97,6 +98,7 @@ enum mt_status mt_bench_operators(struct mt_bench *b, struct mt_err *err) {
     int n = list_cases(run.lowered, cases);
     for (int c = 0; c < n && !st; c++) {
         const struct mt_linstr *i = cases[c].instr;
+        mt_working(c, n, "%s", i->name);
         const struct mt_call call = mt_linstr_call(i, i->tensor);
         if ((st = mt_bench_call(b, &call, b->options->seconds, &cases[c].time_s, err)))
             mt_err_context(err, "%s", i->name);

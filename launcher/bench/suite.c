@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/base/file.h"
+#include "kernels/base/working.h"
 #include "launcher/session/agree.h"
 #include "launcher/session/rank_device.h"
 #include "launcher/watch/watch.h"
@@ -108,7 +109,9 @@ static enum mt_status run_all(struct mt_bench *b, struct mt_err *err) {
     for (int i = 0; i < NBENCHES && !st; i++) {
         if (!(b->options->which >> i & 1u)) continue;
         mt_watch_phase(MT_WATCH_SLOW, "measuring: %s", benches[i].name);
+        if (!b->rank) mt_working_begin("measuring");
         st = benches[i].run(b, err);
+        if (!b->rank) mt_working_end();
         if (st && !b->rank) mt_err_context(err, "%s", benches[i].name);
         if (!st) tell(b);
     }

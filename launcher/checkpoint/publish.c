@@ -50,6 +50,36 @@ static enum mt_status copy(const char *from, const char *to, struct mt_err *err)
     return st;
 }
 
+static enum mt_status compare_files(const char *a, const char *b, bool *same, struct mt_err *err) {
+    char *text[2] = {NULL, NULL};
+    size_t length[2];
+    enum mt_status st = mt_file_read(a, MOST_FILE_BYTES, &text[0], &length[0], err);
+    if (!st) st = mt_file_read(b, MOST_FILE_BYTES, &text[1], &length[1], err);
+    if (!st) *same = length[0] == length[1] && !memcmp(text[0], text[1], length[0]);
+    free(text[0]);
+    if (!st) free(text[1]);
+    return st;
+}
+
+enum mt_status mt_publish_check_tokenizer(const char *folder, const char *given, struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    bool same = true;
+    enum mt_status st = MT_OK;
+    if (!given) return MT_OK;
+    const char *mine = mt_is_folder(given) ? mt_arena_printf(&arena, "%s/tokenizer.json", given) : given;
+    const char *theirs = mt_arena_printf(&arena, "%s/tokenizer.json", folder);
+    if (is_there(mine) && is_there(theirs)) st = compare_files(mine, theirs, &same, err);
+    if (!same) {
+        st = mt_fail(err, MT_EINPUT, "%s: is another tokenizer than %s", theirs, mine);
+        mt_err_hint(err,
+                    "go on with the folder's, without --tokenizer; or start anew from its weights, in another folder: "
+                    "--init %.150s --tokenizer %.150s",
+                    folder, given);
+    }
+    mt_arena_release(&arena);
+    return st;
+}
+
 /* Of a folder, all files that tokenizers of transformers have. Of a file, those beside it; it gets the name by which it
  * is found. */
 static enum mt_status copy_tokenizer(const struct mt_publish *a, struct mt_arena *arena, struct mt_err *err) {

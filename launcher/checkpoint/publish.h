@@ -17,6 +17,10 @@ struct mt_publish {
     const char *tokenizer; /* a tokenizer.json, or a folder with its files, or null: init's */
 };
 
+/* MT_EINPUT when a folder has another tokenizer.json than the one given (which may be null): weights that were trained
+ * with one mean nothing with the other. */
+enum mt_status mt_publish_check_tokenizer(const char *folder, const char *given, struct mt_err *err);
+
 /* Name the checkpoint of `step`, which is there, as the folder's weights; and write config.json and the tokenizer's
  * files, those that are not there. Of a model that transformers does not have, only the tokenizer's. */
 enum mt_status mt_checkpoint_publish(const struct mt_publish *about, int64_t step, struct mt_err *err);

@@ -55,8 +55,13 @@ static enum mt_status parse_tensor(struct mt_json entry, int64_t data_at, int64_
     if (d == NDTYPES) return mt_json_fail(entry, err, "dtype \"%.40s\" is not known", dtype);
     t->dtype = dtypes[d].name, t->readable = dtypes[d].readable, t->type = dtypes[d].type;
     if ((st = parse_shape(entry, t, dtypes[d].size_bytes, err)) ||
-        (st = mt_json_ints(entry, "data_offsets", 0, data_bytes, 2, offsets, err)))
+        (st = mt_json_ints(entry, "data_offsets", 0, INT64_MAX, 2, offsets, err)))
         return st;
+    if (offsets[1] > data_bytes) {
+        mt_json_fail(entry, err, "ends at byte %lld of the tensors, but the file has %lld: it is truncated or damaged",
+                     (long long)offsets[1], (long long)data_bytes);
+        return mt_err_hint(err, "download or copy it again");
+    }
     if (offsets[1] - offsets[0] != t->size_bytes)
         return mt_json_fail(entry, err, "data_offsets [%lld, %lld] do not fit its %lld bytes", (long long)offsets[0],
                             (long long)offsets[1], (long long)t->size_bytes);

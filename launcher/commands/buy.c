@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernels/base/working.h"
 #include "kernels/base/file.h"
 #include "kernels/base/text/units.h"
 #include "launcher/commands/command.h"
@@ -193,7 +194,7 @@ static enum mt_status resolve(struct buy_flags *f) {
 static void tell(void *context, int judged, double money) {
     char text[MT_UNITS_TEXT];
     (void)context;
-    fprintf(stderr, "\r%d configurations planned, up to %s of money\033[K", judged, mt_units_count(money, text));
+    mt_working(0, 0, "%d configurations planned, up to %s of money", judged, mt_units_count(money, text));
 }
 
 static enum mt_status write_cluster(const struct buy_flags *f, const struct mt_purchase *p, struct mt_err *err) {
@@ -227,10 +228,10 @@ static enum mt_status search(struct buy_flags *f, struct mt_err *err) {
     f->buy.jobs = f->jobs.items, f->buy.njobs = f->jobs.count, f->buy.recompute = f->jobs.recompute;
     f->buy.owned = owned, f->buy.owned_what = f->own;
     f->buy.bottlenecks = true;
-    bool tty = isatty(STDERR_FILENO);
-    if (tty) f->buy.judged = tell;
+    f->buy.judged = tell;
+    mt_working_begin("searching");
     st = mt_buy_search(&f->buy, &p, err);
-    if (tty) fputs("\r\033[K", stderr);
+    mt_working_end();
     if (!st) st = print(f, p, err);
     if (!st && f->out) st = mt_purchase_write(p, f->out, err);
     if (!st && f->cluster_out) st = write_cluster(f, p, err);

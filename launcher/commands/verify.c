@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kernels/base/working.h"
 #include "kernels/base/text/units.h"
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
@@ -94,6 +95,7 @@ static enum mt_status lower_next(void *context, int rank, const struct mt_lowere
     struct lowering *l = context;
     mt_lowered_free(l->low);
     l->low = NULL;
+    mt_working(rank, l->program->nranks, "rank %d of %d", rank + 1, l->program->nranks);
     enum mt_status st = mt_lower(l->program, rank, l->options, &l->low, err);
     if (!st) l->ninstrs += l->low->ninstrs;
     *lowered = l->low;
@@ -107,7 +109,9 @@ static enum mt_status prove_lowered(struct verify_flags *f, const struct mt_prog
     if (st) return st;
     struct mt_lower_options options = mt_planned_lower_options(device);
     struct lowering lowering = {.program = program, .options = &options};
+    mt_working_begin("proving schedules");
     st = mt_check_each_lowered(program, lower_next, &lowering, &options, proof, err);
+    mt_working_end();
     if (!st) {
         mt_tables_say(&f->doc, "schedule   proven on every rank: order, memory and collectives of %lld instructions",
                       (long long)lowering.ninstrs);

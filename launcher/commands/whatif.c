@@ -2,10 +2,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "kernels/base/text/units.h"
-#include "kernels/base/wait.h"
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
 #include "launcher/flags/job_flags.h"
@@ -169,10 +167,9 @@ static enum mt_status answer_models(const struct whatif_flags *f, struct mt_what
     for (; done < count && !st; done++) {
         bool same = plan && !strcmp(plan->cluster_hash, whatif->cluster->hash);
         struct mt_planning_line line;
-        whatif->watch = mt_planning_line_begin(&line, stderr, isatty(STDERR_FILENO), mt_now_s());
+        whatif->watch = mt_planning_line_begin(&line, 0);
         st = mt_whatif_ask(whatif, plan ? plan->model : f->models[done], plan ? &plan->job : &f->job.job,
                            same ? plan : NULL, &answers[done], err);
-        mt_planning_line_end(&line);
         if (st) continue;
         if (done) mt_tables_say(&doc, "%s", "");
         mt_whatif_tables(whatif, &answers[done], &doc);

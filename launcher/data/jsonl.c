@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/working.h"
 #include "kernels/base/text/json.h"
 #include "launcher/data/internal.h"
 
@@ -83,7 +84,10 @@ static enum mt_status make(void *context, struct mt_tokens *tokens, struct mt_er
     const char *at = l->file->content, *end = at + l->file->size_bytes;
     enum mt_status st = mt_data_refuse_wide(l->opening->name, l->file, err);
     if (l->file->size_bytes >= 3 && !memcmp(at, mark, 3)) at += 3;
+    mt_working_begin("tokenizing");
     for (int64_t line = 1; at < end && !st; line++) {
+        mt_working((double)(at - (const char *)l->file->content), (double)l->file->size_bytes, "line %lld",
+                   (long long)line);
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         if (!stop) stop = end;
         int64_t before = tokens->count;
@@ -91,6 +95,7 @@ static enum mt_status make(void *context, struct mt_tokens *tokens, struct mt_er
         if (st && !(st = judge_line(l, err))) tokens->count = before;
         at = stop + 1;
     }
+    mt_working_end();
     if (st || tokens->count) return st;
     if (!l->file->skipped) return mt_fail(err, MT_EINPUT, "%s: there is no text in its lines", l->opening->name);
     *err = l->first;

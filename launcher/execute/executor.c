@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/device/in_place.h"
+#include "kernels/window/window.h"
 #include "launcher/execute/internal.h"
 #include "launcher/execute/merge.h"
 
@@ -58,6 +59,34 @@ static void prepare_message(struct mt_executor *ex, struct replay *run, int i) {
     mt_coll_call_locate(&run->messages[i], ex->arena, &ex->host);
 }
 
+static void prepare_overlap(struct mt_executor *ex, struct replay *run, int i) {
+    const struct mt_linstr *c = &run->low->instrs[i];
+    const struct mt_loverlap *o = c->overlap;
+    /* The backend of a GEMM like the tiles'. */
+    struct mt_tensor tensors[3] = {c->tensor[0], c->tensor[1], c->tensor[2]};
+    struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1, .out_acc = true};
+    for (int k = 0; k < 3; k++) tensors[k] = (struct mt_tensor){.type = o->problem.type, .naxes = 2, .extent = {1, 1}};
+    tensors[2].type = mt_type_acc(o->problem.type);
+    struct mt_call tile = {
+        .kind = MT_OP_matmul, .attr = &attr, .nin = 2, .nout = 1, .in = tensors, .out = tensors + 2, .what = c->name};
+    run->overlaps[i] = (struct mt_overlap_call){.problem = &o->problem,
+                                                .schedule = o->schedule,
+                                                .window = ex->window,
+                                                .base = run->window_base + o->window_at,
+                                                .epoch = &run->epochs[o->region],
+                                                .operands = {.a = address(ex, run->low, c->in[0]),
+                                                             .b = address(ex, run->low, c->in[1]),
+                                                             .trans_a = o->trans_a,
+                                                             .trans_b = o->trans_b,
+                                                             .trans_out = o->trans_out,
+                                                             .out = address(ex, run->low, c->out[0]),
+                                                             .matmul = mt_device_backend(ex->device, &tile),
+                                                             .scratch = address(ex, run->low, c->scratch),
+                                                             .ranks = c->group,
+                                                             .names = ex->comm->names,
+                                                             .what = c->name}};
+}
+
 /* Whether the next instruction may overlap this one's end, which no other stream waits for. */
 static bool overlaps_next(const struct replay *run, int i) {
     return i + 1 < run->low->ninstrs && run->low->instrs[i + 1].ahead && !run->events[i];
@@ -105,6 +134,8 @@ static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const 
     run->calls = mt_new(&ex->host, struct mt_call, low->ninstrs);
     run->tensors = mt_new(&ex->host, struct mt_tensor *, low->ninstrs);
     run->messages = mt_new(&ex->host, struct mt_coll_call, low->ninstrs);
+    run->overlaps = low->nregions ? mt_new(&ex->host, struct mt_overlap_call, low->ninstrs) : NULL;
+    run->epochs = mt_new(&ex->host, int64_t, low->nregions + 1);
     run->backends = mt_new(&ex->host, const struct mt_backend *, low->ninstrs);
     run->events = mt_new(&ex->host, struct mt_event *, low->ninstrs);
     run->seconds = (double(*)[2])mt_new(&ex->host, double, 2 * low->ninstrs);
@@ -118,6 +149,7 @@ static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const 
         if (c->what == MT_LOWERED_OP) prepare_operator(ex, run, i);
         if (c->what == MT_LOWERED_OP && !run->backends[i]->supports(&run->calls[i])) return refuse_operator(c, err);
         if (c->what == MT_LOWERED_COLLECTIVE || c->what == MT_LOWERED_COPY) prepare_message(ex, run, i);
+        if (c->what == MT_LOWERED_OVERLAP) prepare_overlap(ex, run, i);
         for (int w = 0; w < c->nwaits; w++) {
             struct mt_event **event = &run->events[c->waits[w]];
             enum mt_status st = *event ? MT_OK : mt_event_new(ex->device, event, err);
@@ -127,6 +159,18 @@ static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const 
     pipeline_chunks(run);
     merge_calls(ex, run);
     return MT_OK;
+}
+
+/* Collective, and first of all: a rank that fails later would leave the others waiting here. */
+static enum mt_status open_window(struct mt_executor *ex, struct mt_err *err) {
+    if (!ex->window_bytes) return MT_OK;
+    if (!mt_device_overlaps(ex->device)) {
+        mt_fail(err, MT_EINPUT, "a device of kind \"%s\" runs no overlapped instructions", mt_device_kind(ex->device));
+        return mt_err_hint(err, "plan with --overlap none");
+    }
+    int *node = mt_new(&ex->host, int, ex->comm->nranks);
+    enum mt_status st = mt_window_hosts(ex->comm, ex->deadline_s, node, err);
+    return st ? st : mt_window_new(ex->comm, node, ex->window_bytes, ex->deadline_s, &ex->window, err);
 }
 
 enum mt_status mt_executor_new(struct mt_device *device, struct mt_comm *comm, const struct mt_lowered *train,
@@ -142,10 +186,13 @@ enum mt_status mt_executor_new(struct mt_device *device, struct mt_comm *comm, c
         if (!lowered[r]) continue;
         assert(!train || lowered[r]->state_bytes == train->state_bytes);
         if (lowered[r]->arena_bytes > ex->arena_bytes) ex->arena_bytes = lowered[r]->arena_bytes;
+        ex->runs[r].window_base = ex->window_bytes;
+        ex->window_bytes += lowered[r]->window_bytes;
         ex->state_bytes = lowered[r]->state_bytes;
         if (lowered[r]->nstreams > ex->nstreams) ex->nstreams = lowered[r]->nstreams;
     }
     void *memory = NULL;
+    if ((st = open_window(ex, err))) goto out;
     if ((st = mt_device_alloc(device, ex->arena_bytes, &memory, err))) goto out;
     ex->arena = memory;
     for (int s = 0; s < ex->nstreams; s++)
@@ -175,6 +222,7 @@ void mt_executor_free(struct mt_executor *ex) {
     }
     for (int r = 0; r < MT_NRUNS; r++)
         for (int i = 0; ex->runs[r].events && i < ex->runs[r].low->ninstrs; i++) mt_event_free(ex->runs[r].events[i]);
+    if (!ex->broken) mt_window_free(ex->window); /* after a stall a stream may still use it */
     if (ex->arena && !ex->broken) mt_device_free(ex->device, ex->arena);
     mt_arena_release(&ex->host);
     free(ex);

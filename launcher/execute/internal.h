@@ -10,9 +10,11 @@
 /* One lowered program with all addresses resolved. */
 struct replay {
     const struct mt_lowered *low;
-    struct mt_call *calls;         /* [ninstrs]: operators */
-    struct mt_tensor **tensors;    /* [ninstrs]: their operands, inputs first */
-    struct mt_coll_call *messages; /* [ninstrs]: collectives and copies */
+    struct mt_call *calls;            /* [ninstrs]: operators */
+    struct mt_tensor **tensors;       /* [ninstrs]: their operands, inputs first */
+    struct mt_coll_call *messages;    /* [ninstrs]: collectives and copies */
+    struct mt_overlap_call *overlaps; /* [ninstrs]: overlapped instructions */
+    int64_t window_base, *epochs;     /* where the program's part of the window begins; [regions]: of their last runs */
     const struct mt_backend **backends;
     int *many;                /* [ninstrs]: how many operators this call performs; 0: an earlier call performs it */
     struct mt_event **events; /* [ninstrs]: null where no stream waits for the instruction */
@@ -53,8 +55,9 @@ struct mt_executor {
     struct mt_comm *comm;
     double deadline_s;
     char *arena;
-    int64_t arena_bytes, state_bytes;
+    int64_t arena_bytes, state_bytes, window_bytes;
     int nstreams;
+    struct mt_window *window; /* or null: nothing is overlapped */
     struct mt_stream *streams[MT_MOST_STREAMS];
     struct mt_event *tails[MT_MOST_STREAMS]; /* a stream's last work, for joins of all streams */
     struct replay runs[MT_NRUNS];

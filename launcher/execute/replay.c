@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/base/log.h"
+#include "kernels/window/window.h"
 #include "launcher/execute/internal.h"
 
 /* Queue a block's instructions; without `work` only their waits and records. */
@@ -19,6 +20,8 @@ static void queue_block(struct mt_executor *ex, struct replay *run, enum mt_bloc
         for (int w = 0; w < c->nwaits; w++) mt_stream_wait(stream, run->events[c->waits[w]]);
         if (work && c->what == MT_LOWERED_OP && run->many[i])
             mt_stream_op(stream, run->backends[i], &run->calls[i], seconds);
+        else if (work && c->what == MT_LOWERED_OVERLAP)
+            mt_stream_overlap(stream, &run->overlaps[i], seconds);
         else if (work && c->what != MT_LOWERED_OP)
             mt_stream_coll(stream, &run->messages[i], seconds);
         if (run->events[i]) mt_event_record(run->events[i], stream);
@@ -238,6 +241,7 @@ enum mt_status mt_executor_submit(struct mt_executor *ex, enum mt_run which, con
     capture(ex, which);
     *slot = (struct slot){.memory = slot->memory, .run = which, .done = slot->done, .submitted_s = mt_now_s()};
     enum mt_status st = run->capture && !ex->trace ? launch(ex, slot, err) : run_eagerly(ex, slot, err);
+    if (st && ex->window && !ex->broken) mt_window_abort(ex->window, err->text);
     if (st) return st;
     run->ran = true;
     ex->submitted++;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/color.h"
 #include "kernels/base/text/nearest.h"
 #include "kernels/base/text/units.h"
 #include "launcher/flags/internal.h"
@@ -123,6 +124,10 @@ enum mt_status mt_flag_no_operand(const char *text, struct mt_err *err) {
 const struct argp_option mt_shared_options[] = {{"help", KEY_HELP, 0, 0, "print this", -1},
                                                 {0, '?', 0, OPTION_ALIAS | OPTION_HIDDEN, 0, -1},
                                                 {"version", KEY_VERSION, 0, 0, "print the version", -1},
+                                                {"color", KEY_COLOR, "WHEN", 0,
+                                                 "colours: auto (on terminals, unless NO_COLOR is set), always or "
+                                                 "never [auto]",
+                                                 -1},
                                                 {0}};
 
 struct parsing {
@@ -150,16 +155,20 @@ static void print_and_exit(struct argp_state *state, bool help) {
 /* What every command has, around its own flags. */
 static error_t parse_shared(int key, char *text, struct argp_state *state) {
     struct parsing *p = state->input;
+    int which;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = p->input; return 0;
     case KEY_HELP:
     case '?':
     case KEY_VERSION: print_and_exit(state, key != KEY_VERSION); return 0;
+    case KEY_COLOR:
+        if (mt_flag_name("--color", text, mt_color_names, 3, &which, p->err)) return EINVAL;
+        mt_color_choose((enum mt_color)which);
+        return 0;
     case ARGP_KEY_ERROR:
         if (!p->err->status) mt_flags_refuse(p->argp, state, p->err);
         return 0;
     }
-    (void)text;
     return ARGP_ERR_UNKNOWN;
 }
 

@@ -6,7 +6,7 @@
 
 #include "kernels/base/err.h"
 
-enum { KEY_HELP = 'h', KEY_VERSION = 'V' };
+enum { KEY_HELP = 'h', KEY_VERSION = 'V', KEY_COLOR = 0x7000 };
 
 /* The flags that every command has. */
 extern const struct argp_option mt_shared_options[];

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "kernels/base/file.h"
+#include "kernels/base/working.h"
 #include "launcher/flags/flags.h"
 
 enum mt_status mt_output_flag(const char *text, struct argp_state *state, bool (*is_file)(const char *word),
@@ -16,6 +17,7 @@ enum mt_status mt_output_flag(const char *text, struct argp_state *state, bool (
 }
 
 void mt_output_tell(const struct mt_output *output, struct mt_tables *doc) {
+    mt_working_clear();
     if (!output->json) mt_tables_flush(doc, stdout);
 }
 

@@ -47,28 +47,41 @@ static enum mt_status price(const struct mt_plan_flags *f, struct mt_plan *plan,
     return MT_OK;
 }
 
+static bool is_signed(const char *path) {
+    struct mt_plan *plan;
+    struct mt_err ignored = MT_ERR_INIT;
+    if (mt_plan_read(path, &plan, &ignored)) return false;
+    mt_plan_free(plan);
+    return true;
+}
+
+/* What was not edited, and is predicted as before, stays as it is: signing twice is signing once. */
+static enum mt_status sign(struct mt_plan_flags *flags, struct mt_plan *plan, struct mt_tables *remarks,
+                           struct mt_err *err) {
+    struct mt_plan_prediction *before = plan->prediction;
+    const char *made_by = plan->made_by;
+    bool edited = !is_signed(flags->check);
+    enum mt_status st;
+    plan->made_by = "motley " MOTLEY_VERSION;
+    plan->prediction = NULL;
+    if (flags->cluster)
+        st = price(flags, plan, before, remarks, err);
+    else if ((st = mt_plan_edited(plan, err)))
+        mt_err_context(err, "%s", flags->check);
+    if (st) return st;
+    if (edited && before && !flags->cluster)
+        mt_tables_say(remarks, "the prediction was of the plan before the edit; --cluster FILE predicts it again");
+    if (edited || (flags->cluster && (!before || before->step_s != plan->prediction->step_s))) return MT_OK;
+    plan->prediction = before, plan->made_by = made_by;
+    return MT_OK;
+}
+
 enum mt_status mt_plan_check_edited(struct mt_plan_flags *flags, struct mt_plan **plan, struct mt_tables *remarks,
                                     struct mt_err *err) {
-    struct mt_plan *edited, *signed_plan;
-    struct mt_err ignored = MT_ERR_INIT;
+    struct mt_plan *edited;
     enum mt_status st = mt_plan_read_edited(flags->check, &edited, err);
     if (st) return st;
-    /* Left as it is but for idle ranks, it keeps its prediction. */
-    if (flags->without_idle && !flags->cluster && !mt_plan_read(flags->check, &signed_plan, &ignored)) {
-        mt_plan_free(signed_plan);
-        *plan = edited;
-        return MT_OK;
-    }
-    edited->made_by = "motley " MOTLEY_VERSION;
-    const struct mt_plan_prediction *before = edited->prediction;
-    edited->prediction = NULL;
-    if (flags->cluster) {
-        st = price(flags, edited, before, remarks, err);
-    } else {
-        if ((st = mt_plan_edited(edited, err))) mt_err_context(err, "%s", flags->check);
-        if (before)
-            mt_tables_say(remarks, "the prediction was of the plan before the edit; --cluster FILE predicts it again");
-    }
+    st = sign(flags, edited, remarks, err);
     if (st)
         mt_plan_free(edited);
     else

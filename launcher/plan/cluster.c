@@ -1,10 +1,9 @@
 /* A plan for a cluster, by the search. */
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "kernels/base/working.h"
 #include "kernels/base/text/units.h"
-#include "kernels/base/wait.h"
 #include "launcher/plan/modes.h"
 #include "launcher/plan/planning_line.h"
 #include "planner/plan/tables.h"
@@ -112,9 +111,10 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
         return st;
     cap_memory(flags->opened, request->memory_bytes);
     struct mt_planning_line line;
-    request->watch = mt_planning_line_begin(&line, stderr, isatty(STDERR_FILENO), mt_now_s());
+    mt_working_begin("planning");
+    request->watch = mt_planning_line_begin(&line, flags->limit_s);
     st = mt_plan_fastest(cluster, request, &found, err);
-    mt_planning_line_end(&line);
+    mt_working_end();
     if (st) return st;
     if (request->hypothetical && !found.plan->hypothetical[0])
         mt_tables_say(remarks, "the plan is not hypothetical: its devices run it");

@@ -6,6 +6,8 @@
 
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
+#include "kernels/base/working.h"
+#include "kernels/base/wait.h"
 #include "launcher/session/agree.h"
 #include "launcher/profile/job.h"
 #include "launcher/session/rank_device.h"
@@ -63,8 +65,12 @@ static enum mt_status measure_layers(const struct mt_profile_cluster_options *op
     return st;
 }
 
+static double measuring_s, begin_s; /* the budget of measuring, of which the line of progress tells what is left */
+
 static void report_phase(const char *what) {
+    double spent_s = mt_now_s() - begin_s;
     mt_watch_phase(MT_WATCH_QUICK, "measuring %s", what);
+    mt_working(spent_s < measuring_s ? spent_s : measuring_s, measuring_s, "%s", what);
 }
 
 struct resources {
@@ -124,7 +130,11 @@ static enum mt_status measure(const struct mt_profile_cluster_options *options, 
                                               .deadline_s = options->deadline_s,
                                               .largest_bytes = largest_bytes,
                                               .progress = report_phase};
+    measuring_s = probes.budget_s;
+    begin_s = mt_now_s();
+    mt_working_begin("measuring");
     st = mt_profile_run(resources->comm, &probes, cluster, options->raw ? raw : NULL, err);
+    mt_working_end();
     mt_watch_phase(MT_WATCH_SLOW, "the cluster's document");
     if (st == MT_ESTALL || st == MT_EPEER) mt_session_abort(err); /* peers may not answer */
     st = mt_agree(MPI_COMM_WORLD, st, err);

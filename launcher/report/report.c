@@ -6,6 +6,7 @@
 
 #include "kernels/base/file.h"
 #include "kernels/base/text/printed.h"
+#include "kernels/base/text/units.h"
 #include "launcher/report/internal.h"
 #include "launcher/show/show.h"
 #include "profiler/describe/describe.h"
@@ -105,11 +106,32 @@ static enum mt_status report_all(struct mt_reporting *r, struct mt_err *err) {
     return st;
 }
 
-static enum mt_status write_page(const struct mt_reporting *r, struct mt_err *err) {
+/* Spreadsheets run texts that begin like formulas: such a text gets an apostrophe, after which they take it as it is.
+ */
+static bool like_formula(const char *text) {
+    double value;
+    if (*text == '-') return text[1] && !mt_units_parse_real(text, &value);
+    return *text && strchr("=+@\t\r", *text) != NULL;
+}
+
+static void guard_formulas(struct mt_reporting *r) {
+    for (int i = 0; i < r->page.tables.count; i++) {
+        const struct mt_table *t = r->page.tables.items[i].table;
+        for (int row = 0; t && row < t->nrows; row++)
+            for (int c = 0; c < t->rows[row].ncells; c++) {
+                struct mt_cell *cell = &t->rows[row].cells[c];
+                if (cell->kind == MT_CELL_TEXT && like_formula(cell->text))
+                    cell->text = mt_arena_printf(&r->arena, "'%s", cell->text);
+            }
+    }
+}
+
+static enum mt_status write_page(struct mt_reporting *r, struct mt_err *err) {
     static const enum mt_tables_format formats[] = {
         [MT_REPORT_MD] = MT_TABLES_MARKDOWN, [MT_REPORT_CSV] = MT_TABLES_CSV, [MT_REPORT_JSON] = MT_TABLES_JSON};
     struct mt_printed printed;
     enum mt_status st = MT_OK;
+    if (r->request->format == MT_REPORT_CSV) guard_formulas(r);
     FILE *file = mt_printed_begin(&printed);
     if (r->request->format == MT_REPORT_HTML)
         mt_page_write_html(&r->page, file);

@@ -12,6 +12,8 @@ enum mt_status mt_session_start(const struct mt_watch_options *watch, enum mt_st
     const struct mt_watch_options defaults = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 60};
     /* A thread that waits in MPI yields its core to the ranks that compute. */
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    /* One-sided access between hosts (kernels/comm/mpi_rma.c): Open MPI's other component for it wants RDMA. */
+    setenv("OMPI_MCA_osc", "pt2pt", 0);
     enum mt_status st = parsed, watched = mt_watch_begin(parsed ? &defaults : watch, &watch_err);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
     mt_watch_phase(MT_WATCH_SLOW, "the set-up");

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "kernels/base/working.h"
 #include "kernels/base/file.h"
 #include "launcher/tokenizer/internal.h"
 
@@ -97,12 +98,18 @@ enum mt_found mt_tokenizer_normalize(struct mt_tokenizer *t, const char *text, s
 struct encoding {
     struct mt_tokenizer *tokenizer;
     struct mt_tokens *tokens;
+    size_t done, whole, told; /* bytes; told: of mt_working */
 };
+
+enum { TOLD = 1 << 20 }; /* bytes from one telling to the next */
 
 /* A word, or, where nothing splits, all of a text, which is cut in front of runs of U+2581. */
 static void add_word(void *context, const char *word, size_t length) {
-    const struct encoding *e = context;
+    struct encoding *e = context;
     size_t from = 0, at = 1;
+    e->done += length;
+    if (e->done >= e->told + TOLD && e->done < e->whole)
+        mt_working((double)(e->told = e->done), (double)e->whole, "%zu of %zu MiB", e->done >> 20, e->whole >> 20);
     while (e->tokenizer->cuts_blanks && at + 3 <= length) {
         const char *lead = memchr(word + at, '\xe2', length - at);
         if (!lead) break;
@@ -147,12 +154,13 @@ static enum mt_found add_between(struct encoding *e, const char *text, size_t le
 
 enum mt_status mt_tokenizer_encode(struct mt_tokenizer *t, const char *text, size_t length, struct mt_tokens *tokens,
                                    struct mt_err *err) {
-    struct encoding e = {t, tokens};
+    struct encoding e = {.tokenizer = t, .tokens = tokens, .whole = length};
     const struct mt_added_token *token;
     size_t at = 0, from, to, valid = mt_utf8_valid(text, length);
     enum mt_found end = MT_FOUND_NONE;
     if (valid < length)
         return mt_fail(err, MT_EINPUT, "byte %zu of the text, 0x%02x, is not UTF-8", valid, (unsigned char)text[valid]);
+    if (length > TOLD) mt_working_begin("tokenizing");
     for (int i = 0; i < t->nbefore; i++) mt_tokens_add(tokens, t->before[i]);
     while (end != MT_FOUND_TOO_LONG && (token = mt_added_find(&t->added[0], text, length, at, &from, &to))) {
         end = add_between(&e, text + at, from - at, !at);
@@ -161,6 +169,7 @@ enum mt_status mt_tokenizer_encode(struct mt_tokenizer *t, const char *text, siz
     }
     if (end != MT_FOUND_TOO_LONG) end = add_between(&e, text + at, length - at, !at);
     for (int i = 0; i < t->nafter; i++) mt_tokens_add(tokens, t->after[i]);
+    if (length > TOLD) mt_working_end();
     if (end != MT_FOUND_TOO_LONG) return MT_OK;
     return mt_fail(err, MT_EINPUT,
                    "a part of the tokenizer does not come to an end on this text, or makes it endlessly long");

@@ -9,6 +9,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "launcher/checkpoint/publish.h"
+#include "launcher/checkpoint/weights.h"
 #include "launcher/train/internal.h"
 #include "planner/make/planning.h"
 #include "profiler/describe/describe.h"
@@ -57,11 +58,28 @@ static enum mt_status open_named(struct trainer *t, const char *folder, struct m
     return MT_OK;
 }
 
+static bool has_file(struct trainer *t, const char *name) {
+    struct stat about;
+    return !stat(mt_arena_printf(&t->arena, "%s/%s", t->folder, name), &about) && S_ISREG(about.st_mode);
+}
+
+/* Weights of its own would hide the checkpoints, or lose their index to them. */
+static enum mt_status refuse_model(struct trainer *t, struct mt_err *err) {
+    const char *there = has_file(t, MT_WEIGHTS_NAME)    ? MT_WEIGHTS_NAME
+                        : has_file(t, MT_WEIGHTS_INDEX) ? MT_WEIGHTS_INDEX
+                                                        : NULL;
+    if (!there) return MT_OK;
+    mt_fail(err, MT_EINPUT, "--out %s: holds the weights of another model (%s)", t->folder, there);
+    return mt_err_hint(
+        err, "name a folder of its own for the run: checkpoints beside those weights would be taken for them");
+}
+
 /* A folder with checkpoints is gone on with, or refused. */
 static enum mt_status take_over(struct trainer *t, struct mt_err *err) {
     int there;
     enum mt_status st = mt_checkpoint_count(t->folder, &there, err);
-    if (st || !there) return st;
+    if (st) return st;
+    if (!there) return refuse_model(t, err);
     if (t->options->resume && mt_file_same(t->folder, t->options->resume)) {
         t->saved_step = t->step;
         if ((st = mt_checkpoint_set_aside(t->folder, t->step, err))) return st;
@@ -86,13 +104,17 @@ static enum mt_status predict(struct trainer *t, struct mt_err *err) {
 enum mt_status mt_trainer_prepare_folder(struct trainer *t, struct mt_err *err) {
     const struct mt_train_options *o = t->options;
     const char *named = o->out ? o->out : o->resume && mt_is_folder(o->resume) ? o->resume : NULL;
-    if (o->eval_only) return MT_OK;
+    const char *given = o->data->reading.tokenizer;
+    enum mt_status st = o->resume ? mt_publish_check_tokenizer(mt_folder_of(o->resume, &t->arena), given, err) : MT_OK;
+    if (st || o->eval_only) return st;
     /* Write an empty trace now, so that a file that cannot be written is refused before the run. */
     if (o->trace && mt_file_replace(o->trace, "[\n]\n", 4, err)) return mt_err_context(err, "--trace");
     if (o->cluster && predict(t, err)) return mt_err_context(err, "--cluster");
     if (o->no_out) return MT_OK;
-    enum mt_status st = named ? open_named(t, named, err) : make_first_free(t, err);
-    if (st || (st = lock_folder(t, err)) || (st = take_over(t, err))) return st;
+    st = named ? open_named(t, named, err) : make_first_free(t, err);
+    if (st || (st = lock_folder(t, err)) || (st = mt_publish_check_tokenizer(t->folder, given, err)) ||
+        (st = take_over(t, err)))
+        return st;
     t->keeps = true;
     return MT_OK;
 }

@@ -53,6 +53,7 @@ enum mt_status mt_trainer_check_memory(struct trainer *t, struct mt_err *err) {
     for (int r = 0; r < MT_NRUNS; r++)
         if (t->lowered[r] && t->lowered[r]->arena_bytes > mine.needs) mine.needs = t->lowered[r]->arena_bytes;
     t->mine.arena_bytes = mine.needs;
+    for (int r = 0; r < MT_NRUNS; r++) mine.needs += t->lowered[r] ? t->lowered[r]->window_bytes : 0;
     MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, all, (int)sizeof mine, MPI_BYTE, t->comm);
     enum mt_status st = MT_OK;
     for (int r = 0; r < t->nranks && !st; r++) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/working.h"
 #include "kernels/base/number/hash.h"
 #include "kernels/base/log.h"
 #include "kernels/base/wait.h"
@@ -184,16 +185,21 @@ static enum mt_status measure(const struct tuning *t, const bool *mine, struct m
     struct mt_stream *stream;
     enum mt_status st = mt_stream_new(t->device, "compute", &stream, err);
     if (st) return st;
+    int all = 0;
+    for (int i = 0; i < t->report->ncalls; i++) all += mine[i];
+    mt_working_begin("tuning kernels");
     for (int i = 0; i < t->report->ncalls; i++) {
         const struct mt_tuned_call *c = &t->report->calls[i];
         struct mt_tensor tensors[MT_MAX_IN + MT_MAX_OUT];
         struct mt_call call = call_of(c->lowered, c->instr, tensors);
         struct mt_err failed = MT_ERR_INIT;
         if (!mine[i]) continue;
+        mt_working(t->report->nmeasured, all, "%s", call.what);
         if (t->tuner->tune(stream, &call, &failed)) mt_log(MT_LOG_WARN, "%s: %s", call.what, failed.text);
         t->report->nmeasured++;
         mt_watch_progress();
     }
+    mt_working_end();
     mt_stream_free(stream);
     return MT_OK;
 }

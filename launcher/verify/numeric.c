@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/working.h"
 #include "kernels/base/number/rng.h"
 #include "planner/plan/planned.h"
 #include "launcher/verify/proxy_plan.h"
@@ -87,6 +88,8 @@ static enum mt_status run_proxy(const struct mt_plan *proxy, int64_t steps, stru
     out->losses = mt_calloc((size_t)steps, sizeof *out->losses);
     mt_interp_init_states(interp, proxy->job.seed);
     for (int64_t s = 0; s < steps && !st; s++) {
+        mt_working((double)(proxy->nplaces > 1 ? steps + s : s), 2 * (double)steps, "step %lld on %d rank%s",
+                   (long long)s + 1, proxy->nplaces, proxy->nplaces == 1 ? "" : "s");
         struct mt_clock clock = {.step = s + 1, .seed = proxy->job.seed, .lr = mt_job_lr(&proxy->job, s + 1)};
         feed(interp, planned, proxy->job.seed, s);
         if (!(st = mt_interp_step(interp, &clock, err))) st = step_loss(interp, g, &out->losses[s], err);
@@ -159,6 +162,7 @@ enum mt_status mt_numeric_run(const struct mt_plan *plan, int64_t steps, struct 
     struct mt_plan *fp64 = mt_proxy_plan_fp64(plan), *one = mt_proxy_plan_one_rank(fp64);
     struct outcome want = {0}, got = {0};
     struct mt_planned reference = {0}, planned = {0};
+    mt_working_begin("comparing with one rank");
     enum mt_status st = run_proxy(one, steps, &want, &reference, err);
     if (st) {
         mt_err_context(err, "on one rank");
@@ -168,6 +172,7 @@ enum mt_status mt_numeric_run(const struct mt_plan *plan, int64_t steps, struct 
     compare(plan, reference.graph, steps, &want, &got, result);
     st = check_limits(result, err);
 out:
+    mt_working_end();
     if (reference.graph) free_outcome(&want, reference.graph->nvalues);
     if (planned.graph) free_outcome(&got, planned.graph->nvalues);
     mt_planned_release(&reference);

@@ -111,6 +111,7 @@ static struct mt_choice choice_of(struct mt_dividing *d, const struct mt_strateg
     struct mt_decisions decisions = d->divide->decisions;
     if (decisions.gather < 0) decisions.gather = strategy->gather;
     if (decisions.reduced < 0) decisions.reduced = strategy->reduced;
+    if (decisions.overlapped < 0) decisions.overlapped = MT_OVERLAPPED_NONE;
     if (decisions.sync < 0) decisions.sync = MT_SYNC_REDUCE_SCATTER;
     return (struct mt_choice){.nranks = d->nranks,
                               .splits = splits->items,

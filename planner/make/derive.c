@@ -70,7 +70,8 @@ static enum mt_status predict_memory(struct mt_plan *p, const struct mt_program 
             *memory = p->memory[p->order[same[i]]];
         } else {
             if ((st = mt_lower(program, i, &options, &lowered, err))) break;
-            *memory = (struct mt_plan_memory){.state_bytes = lowered->state_bytes, .arena_bytes = lowered->arena_bytes};
+            *memory = (struct mt_plan_memory){.state_bytes = lowered->state_bytes, .arena_bytes = lowered->arena_bytes,
+                                               .window_bytes = lowered->window_bytes};
             mt_lowered_free(lowered);
         }
         st = check_memory(p, p->order[i], err);

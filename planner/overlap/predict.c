@@ -66,7 +66,7 @@ static double tile_time(const struct simulation *sim, int r, const struct mt_ove
         if (rates->whole_tiles) rows = (double)p->tile[0], cols = (double)p->tile[1];
         return rates->tile_s + 2 * rows * cols * k / rates->flops;
     }
-    double wire = (double)mt_type_size(p->wire), out = (double)mt_type_size(p->type);
+    double wire = (double)mt_type_size(p->wire), out = (double)mt_type_size(p->out);
     int sources = tile->kind == MT_TILE_COPY;
     for (int s = 0; s < p->n && tile->kind == MT_TILE_ADD; s++) sources += mt_overlap_contributes(p, s);
     return rates->tile_s + elements * (sources * wire + out) / rates->memory_Bps;

@@ -75,6 +75,7 @@ struct mt_plan_fixed {
 struct mt_plan_memory { /* predicted, per rank */
     int64_t state_bytes, arena_bytes;
     int64_t communicator_bytes; /* of NCCL, beside the arena; 0: none, or not known. The key is absent then */
+    int64_t window_bytes;       /* of overlapped instructions, beside the arena; 0: none. The key is absent then */
 };
 
 /* What the maker expects of the plan on its cluster; there when the plan was made for one (cluster_hash). */
@@ -203,7 +204,8 @@ const char *mt_plan_rule_text(const struct mt_rule_row *row, struct mt_arena *ar
 const char *mt_plan_storage_text(const struct mt_storage_row *row, struct mt_arena *arena);
 /* What the plan takes of a rank's memory_bytes. */
 static inline int64_t mt_plan_needs_bytes(const struct mt_plan *plan, int rank) {
-    return plan->memory[rank].arena_bytes + plan->memory[rank].communicator_bytes;
+    const struct mt_plan_memory *memory = &plan->memory[rank];
+    return memory->arena_bytes + memory->communicator_bytes + memory->window_bytes;
 }
 /* The shares of a split over all ranks, or over hosts, together. */
 int64_t mt_plan_split_sum(const struct mt_plan *plan, const struct mt_plan_split *split);

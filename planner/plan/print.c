@@ -35,6 +35,16 @@ static void print_communicators(const struct mt_plan *p, FILE *file) {
                 mt_units_bytes((double)p->memory[most].communicator_bytes, bytes), most);
 }
 
+/* The same on all ranks, but for those that are left out. */
+static void print_window(const struct mt_plan *p, FILE *file) {
+    int64_t most = 0;
+    char bytes[MT_UNITS_TEXT];
+    for (int r = 0; r < p->nranks; r++) most = p->memory[r].window_bytes > most ? p->memory[r].window_bytes : most;
+    if (most)
+        fprintf(file, "window     %s on each rank beside the arena, for GEMMs that run together with collectives\n",
+                mt_units_bytes((double)most, bytes));
+}
+
 static void say_job(const struct mt_plan *p, FILE *file) {
     const struct mt_job *j = &p->job;
     const struct mt_optimizer *o = &j->optimizer;
@@ -51,6 +61,7 @@ static void say_job(const struct mt_plan *p, FILE *file) {
             j->any_order ? ", attention's gradients in any order" : "");
     if (strcmp(p->device, "cpu")) fprintf(file, "devices    %s\n", p->device);
     print_communicators(p, file);
+    print_window(p, file);
     fprintf(file, "optimizer  %s, learning rate %g", mt_optimizer_names[o->kind], o->lr);
     if (o->schedule != MT_LR_CONSTANT) fprintf(file, " to %g (%s)", o->lr_min, mt_schedule_names[o->schedule]);
     if (o->warmup) fprintf(file, ", %lld steps of warm-up", (long long)o->warmup);

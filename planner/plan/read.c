@@ -20,9 +20,9 @@ static enum mt_status take_hash(struct mt_json at, const char *key, bool needed,
 
 static enum mt_status read_rank(void *context, struct mt_json at, int r, struct mt_err *err) {
     struct mt_plan *p = context;
-    static const char *const keys[] = {"host",        "class",       "speed",          "memory_bytes",
-                                       "state_bytes", "arena_bytes", "reserved_bytes", "communicator_bytes",
-                                       NULL};
+    static const char *const keys[] = {"host",         "class",       "speed",          "memory_bytes",
+                                       "state_bytes",  "arena_bytes", "reserved_bytes", "communicator_bytes",
+                                       "window_bytes", NULL};
     struct mt_plan_rank *rank = &p->ranks[r];
     enum mt_status st;
     if ((st = mt_json_only(at, keys, err)) || (st = mt_json_text(at, "host", &p->arena, &rank->host, err)) ||
@@ -32,6 +32,8 @@ static enum mt_status read_rank(void *context, struct mt_json at, int r, struct 
         (st = mt_json_int(at, "state_bytes", 0, INT64_MAX, &p->memory[r].state_bytes, err)) ||
         (mt_json_has(at, "reserved_bytes") &&
          (st = mt_json_int(at, "reserved_bytes", 0, INT64_MAX, &p->ranks[r].reserved_bytes, err))) ||
+        (mt_json_has(at, "window_bytes") &&
+         (st = mt_json_int(at, "window_bytes", 0, INT64_MAX, &p->memory[r].window_bytes, err))) ||
         (mt_json_has(at, "communicator_bytes") &&
          (st = mt_json_int(at, "communicator_bytes", 0, INT64_MAX, &p->memory[r].communicator_bytes, err))))
         return st;

@@ -18,6 +18,7 @@ static void write_ranks(const struct mt_plan *p, struct mt_json_out *out) {
         mt_json_put_int(out, "arena_bytes", p->memory[r].arena_bytes);
         if (p->memory[r].communicator_bytes)
             mt_json_put_int(out, "communicator_bytes", p->memory[r].communicator_bytes);
+        if (p->memory[r].window_bytes) mt_json_put_int(out, "window_bytes", p->memory[r].window_bytes);
         if (p->ranks[r].reserved_bytes) mt_json_put_int(out, "reserved_bytes", p->ranks[r].reserved_bytes);
         mt_json_close(out);
     }

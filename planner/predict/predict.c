@@ -8,6 +8,7 @@
 #include "kernels/base/number/hash.h"
 #include "synth/lower/internal.h"
 #include "planner/predict/communicators.h"
+#include "planner/predict/overlapped.h"
 #include "planner/predict/record.h"
 #include "planner/predict/simulate.h"
 
@@ -99,18 +100,20 @@ static bool is_cpu(const struct predictor *p, int rank) {
     return !strcmp(class_of(p, rank)->kind, "cpu");
 }
 
-/* The collective's rendezvous in the actor's group; added when asked for first. */
-static int rendezvous_of(struct predictor *p, int a, enum mt_block_kind block, const struct mt_linstr *c,
+/* The rendezvous of the collective that is the instruction's last source, in the actor's group of n; added when asked
+ * for first. */
+static int rendezvous_of(struct predictor *p, int a, enum mt_block_kind block, const struct mt_linstr *c, int n,
                          double alone_s) {
-    int *first = &p->rendezvous_of[p->first_instr[block] + c->sources[0]];
-    int group = p->program->blocks[block].instrs[c->sources[0]].group[p->sim.actors[a].rank];
+    int source = c->sources[c->nsources - 1];
+    int *first = &p->rendezvous_of[p->first_instr[block] + source];
+    int group = p->program->blocks[block].instrs[source].group[p->sim.actors[a].rank];
     for (int m = *first; m >= 0; m = p->sim.rendezvous[m].next)
         if (p->sim.rendezvous[m].group == group && p->sim.rendezvous[m].chunk == c->chunk_index) return m;
-    int link = mt_cost_link(&p->costs, c->group, c->problem.n);
+    int link = mt_cost_link(&p->costs, c->group, n);
     struct mt_sim_rendezvous made = {
         .group = group, .chunk = c->chunk_index, .next = *first, .stream = c->stream, .alone_s = alone_s};
     const struct mt_cluster *cluster = p->costs.cluster;
-    for (int i = 0; i < c->problem.n; i++) made.naps |= is_cpu(p, c->group[i]);
+    for (int i = 0; i < n; i++) made.naps |= is_cpu(p, c->group[i]);
     made.spins = !made.naps;
     if (link >= 0) {
         made.compute_slowdown = cluster->links[link].compute_slowdown;
@@ -161,11 +164,24 @@ static void price_message(struct predictor *p, int a, enum mt_block_kind block, 
     struct mt_costs sharing = *costs;
     sharing.concurrent = concurrent_with(p, block, c, rank);
     struct mt_cost cost = mt_cost_coll(&sharing, &c->problem, c->group, c->algorithm);
-    item->rendezvous = rendezvous_of(p, a, block, c, cost.s);
+    item->rendezvous = rendezvous_of(p, a, block, c, c->problem.n, cost.s);
     struct basis *basis = &p->basis[a];
     note(&basis->coll[c->problem.kind], cost, times);
     basis->comm_floor_s += (double)times * cost.floor_s;
     basis->nominal |= cost.basis == MT_COST_NOMINAL;
+}
+
+/* A GEMM with its collective: it begins when all have arrived. */
+static enum mt_status price_overlapped(struct predictor *p, int a, enum mt_block_kind block, const struct mt_linstr *c,
+                                       int64_t times, struct mt_sim_item *item) {
+    struct mt_cost cost;
+    int rank = p->sim.actors[a].rank;
+    enum mt_status st = mt_predict_overlapped(&p->costs, &c->overlap->problem, c->group, &cost, p->err);
+    if (st) return st;
+    item->own_s = class_of(p, rank)->overhead_s;
+    item->rendezvous = rendezvous_of(p, a, block, c, c->overlap->problem.n, cost.s);
+    note_op(&p->basis[a], cost, times);
+    return MT_OK;
 }
 
 /* ---- items ---- */
@@ -239,7 +255,8 @@ static void add_items(struct predictor *p, struct mt_sim_actor *actor, const str
     free(q.awaited);
 }
 
-static void price_actor(struct predictor *p, int a, const struct mt_lowered *low) {
+static enum mt_status price_actor(struct predictor *p, int a, const struct mt_lowered *low) {
+    enum mt_status st = MT_OK;
     struct mt_sim_actor *actor = &p->sim.actors[a];
     double threads = fmax(class_of(p, actor->rank)->threads, 1);
     actor->copy_rate = is_cpu(p, actor->rank) ? threads / (threads + 1) : 1;
@@ -252,7 +269,9 @@ static void price_actor(struct predictor *p, int a, const struct mt_lowered *low
             priced[i].rendezvous = -1;
             if (c->what == MT_LOWERED_OP)
                 priced[i].own_s = op_time(p, a, c, times);
-            else if (c->what != MT_LOWERED_ALIAS)
+            else if (c->what == MT_LOWERED_OVERLAP && !st)
+                st = price_overlapped(p, a, (enum mt_block_kind)b, c, times, &priced[i]);
+            else if (c->what != MT_LOWERED_ALIAS && c->what != MT_LOWERED_OVERLAP)
                 price_message(p, a, (enum mt_block_kind)b, c, times, &priced[i]);
             if (c->what == MT_LOWERED_OP) {
                 sum_s += (double)times * priced[i].own_s;
@@ -263,6 +282,7 @@ static void price_actor(struct predictor *p, int a, const struct mt_lowered *low
     actor->yield_s = mt_cost_yield_s(&p->costs, actor->rank, sum_s, squares_s2);
     add_items(p, actor, low, priced);
     free(priced);
+    return st;
 }
 
 /* Lower the first rank of each class, and make its actor's items (price_actor): one lowered program at a time. */
@@ -286,10 +306,11 @@ static enum mt_status make_actors(struct predictor *p) {
                                                                   .ninstrs = low->ninstrs,
                                                                   .body_barrier = low->body_barrier,
                                                                   .state_bytes = low->state_bytes,
-                                                                  .arena_bytes = low->arena_bytes};
+                                                                  .arena_bytes = low->arena_bytes,
+                                                                  .window_bytes = low->window_bytes};
             *link = ++p->sim.nactors;
             p->sim.nstreams = low->nstreams;
-            price_actor(p, *link - 1, low);
+            st = price_actor(p, *link - 1, low);
             if (p->sim.timeline) mt_recording_actor(p->sim.timeline, low);
             mt_lowered_free(low);
         }
@@ -389,6 +410,7 @@ static void report(struct predictor *p, const double *ends_s, struct mt_predicti
                                                     .idle_s = fmax(out->step_s - actor->compute_s - exposed_s, 0),
                                                     .state_bytes = actor->state_bytes,
                                                     .arena_bytes = actor->arena_bytes,
+                                                    .window_bytes = actor->window_bytes,
                                                     .communicator_bytes = communicators[r].bytes};
         if (out->ranks[r].idle_s < out->ranks[slowest].idle_s) slowest = r;
     }

@@ -30,9 +30,10 @@ struct mt_rank_prediction {
     double idle_s;    /* neither: blocked on slower ranks */
     int64_t state_bytes, arena_bytes;
     int64_t communicator_bytes; /* of NCCL, beside the arena (communicators.h) */
+    int64_t window_bytes;       /* of overlapped instructions, beside the arena */
 };
 static inline int64_t mt_rank_needs_bytes(const struct mt_rank_prediction *rank) {
-    return rank->arena_bytes + rank->communicator_bytes;
+    return rank->arena_bytes + rank->communicator_bytes + rank->window_bytes;
 }
 /* What one source of error adds to the half-width. Predictions that share a source err together: on faster links, the
  * same operators are as wrong as before. */

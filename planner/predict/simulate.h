@@ -26,7 +26,7 @@ struct mt_sim_actor {
     int rank;    /* the first of the class */
     int ninstrs; /* of its lowered program */
     bool body_barrier;
-    int64_t state_bytes, arena_bytes;
+    int64_t state_bytes, arena_bytes, window_bytes;
     struct mt_sim_item *items[MT_MOST_STREAMS];
     int nitems[MT_MOST_STREAMS];
     int nphases;

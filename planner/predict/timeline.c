@@ -84,7 +84,7 @@ static void find_wholes(const struct mt_lowered *low, int *whole) {
 /* The lifetimes that an instruction uses, each once, to list; returns how many. */
 static int uses_of(const struct mt_linstr *c, const struct recorded_actor *a, const int *whole, int *list, int *seen,
                    int mark) {
-    bool op = c->what == MT_LOWERED_OP;
+    bool op = c->what == MT_LOWERED_OP || c->what == MT_LOWERED_OVERLAP;
     int n = 0, more[] = {op ? c->scratch : -1, op ? -1 : c->message[0], op ? -1 : c->message[1]};
     if (c->what == MT_LOWERED_ALIAS) return 0;
     for (int k = 0; k < c->nin + c->nout + 3; k++) {

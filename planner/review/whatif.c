@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/working.h"
 #include "planner/cost/cost.h"
 #include "planner/make/make.h"
 #include "planner/review/bottleneck.h"
@@ -168,11 +169,15 @@ enum mt_status mt_whatif_ask(struct mt_whatif *w, const char *model, const struc
     request.job.recompute = MT_RECOMPUTE_UNSET;
     struct mt_plan **plans = mt_new(&answer->arena, struct mt_plan *, w->count);
     bool planned = false;
+    mt_working_begin("what if");
     for (int i = 0; i < w->count && !st; i++) {
         const char *kind = mt_cluster_kind(w->alternatives[i].cluster);
         const struct mt_plan *from = request.last;
         if (strcmp(kind, mt_cluster_kind(w->cluster))) request.last = NULL; /* programs of other devices */
+        mt_working(i, w->count, "%s", w->alternatives[i].what);
+        mt_working_begin("planning");
         st = ask_one(w->alternatives[i].cluster, &request, &answer->rows[i], &answer->arena, &plans[i], err);
+        mt_working_end();
         request.last = from;
         if (!plans[i]) continue;
         planned = true;
@@ -180,6 +185,7 @@ enum mt_status mt_whatif_ask(struct mt_whatif *w, const char *model, const struc
         answer->model = mt_arena_strdup(&answer->arena, plans[i]->model);
         if (i == 0) request.last = plans[0]; /* where others start from too: better hardware is not to look worse */
     }
+    mt_working_end();
     if (!st) find_ties(answer, plans);
     for (int i = 0; i < w->count; i++) mt_plan_free(plans[i]);
     if (!st && !planned) st = mt_fail(err, MT_EINPUT, "%.900s", answer->rows[0].refused);

@@ -214,7 +214,7 @@ void mt_search_fill_prediction(const struct mt_prediction *found, double bound_s
         const struct mt_rank_prediction *rank = &found->ranks[i];
         to->times[p->order[i]] = (struct mt_plan_time){rank->compute_s, rank->exposed_s, rank->idle_s};
         p->memory[p->order[i]] =
-            (struct mt_plan_memory){rank->state_bytes, rank->arena_bytes, rank->communicator_bytes};
+            (struct mt_plan_memory){rank->state_bytes, rank->arena_bytes, rank->communicator_bytes, rank->window_bytes};
     }
     p->prediction = to;
 }

@@ -409,6 +409,7 @@ enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, s
             !(st = search_subsets(&p)))
             st = mt_search_divide_subsets(&p);
         if (!st) st = finish(&p, report);
+        if (!st) st = mt_search_overlap(&local, plan, err);
     }
     end(&p);
     if (!search->costs->memo) mt_cost_memo_free(p.costs.memo);

@@ -99,6 +99,7 @@ static enum mt_status pair_build(const struct mt_graph *g, const struct mt_plan 
     p->decisions = plan->decisions;
     p->decisions.bucket_bytes = bucket_bytes < 0 ? 0 : bucket_bytes;
     p->decisions.nalgorithms = 0;
+    p->decisions.overlapped = MT_OVERLAPPED_NONE; /* GEMMs and messages are read apart */
     if ((st = mt_choice_from_plan(g, p, false, &d->arena, &d->choice, err)) ||
         (st = mt_build(g, &d->choice, &d->program, err)))
         return st;

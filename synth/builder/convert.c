@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "kernels/overlap/overlap.h"
 #include "synth/builder/internal.h"
 #include "synth/layout/convert/route.h"
 #include "synth/program/message.h"
@@ -221,7 +222,25 @@ static void add_pending(struct mt_builder *b, struct pending wanted) {
     b->bucket[b->nbucket++] = wanted;
 }
 
+/* Whether a reduction overlaps the GEMM that makes its value, so that it must be a message of its own (pair.h). */
+static bool overlaps(struct mt_builder *b, const struct pending *wanted) {
+    int producer = b->graph->values[wanted->value].producer, source;
+    struct mt_bucket_key key;
+    if (!b->program->overlap || wanted->layout != wanted->aim || producer < 0 ||
+        b->graph->ops[producer].kind != MT_OP_matmul || !message_of(b, wanted, &key, &source))
+        return false;
+    if (b->program->values[source].block != wanted->block || key.reduce != MT_SUM) return false;
+    return (key.kind == MT_REDUCE_SCATTER && b->program->overlap >> MT_OVERLAP_SCATTER & 1) ||
+           (key.kind == MT_ALL_REDUCE && b->program->overlap >> MT_OVERLAP_REDUCE & 1);
+}
+
 static void put_in_bucket(struct mt_builder *b, int gvalue, int layout, int aim, enum mt_block_kind block) {
+    struct pending alone = {gvalue, layout, block, b->sums, aim};
+    if (overlaps(b, &alone)) {
+        b->nsent++;
+        mt_builder_send(b, &alone, 1);
+        return;
+    }
     add_pending(b, (struct pending){gvalue, layout, block, b->sums, aim});
     int64_t bytes = mt_value_count(b->graph, gvalue) * mt_type_size(b->graph->values[gvalue].type);
     if (mt_bucketing_add(&b->bucketing, bytes, b->summed[gvalue])) mt_builder_flush(b);

@@ -130,6 +130,12 @@ static void place_operator(struct mt_lowering *l, int instr, struct mt_linstr *c
     if (bytes > 0) c->scratch = new_value(l, bytes);
 }
 
+static void place_overlap(struct mt_lowering *l, int instr, struct mt_linstr *c) {
+    for (int o = 0; o < c->nout; o++) own(l, c->out[o], instr);
+    int64_t bytes = mt_overlapped_scratch_bytes(l, c);
+    if (bytes > 0) c->scratch = new_value(l, bytes);
+}
+
 /* ---- pieces ---- */
 
 static const struct mt_box *box_of(const struct mt_lowering *l, int value) {
@@ -397,6 +403,8 @@ static enum mt_status place(struct mt_lowering *l, int instr) {
         place_operator(l, instr, c);
     else if (c->what == MT_LOWERED_COLLECTIVE)
         st = place_collective(l, instr, c, &l->program->blocks[block].instrs[c->sources[0]]);
+    else if (c->what == MT_LOWERED_OVERLAP)
+        place_overlap(l, instr, c);
     else
         place_slice(l, instr, c);
     for (int o = 0; o < c->nout && c->what != MT_LOWERED_ALIAS; o++) buffer_of(l, c->out[o])->writer = c->stream;

@@ -3,6 +3,7 @@
  *   passes.c   each program instruction becomes a lowered one (operands are program values, which are the first
  *              lvalues); inputs, states and reports; the other passes in order
  *   chunks.c   large collectives are cut
+ *   overlap.c  a matmul and its collective become one overlapped instruction
  *   fuse.c     patterns of operators become fused operators, with tensors by fuse_tensors.c; before them
  * (fuse_packed.c), attention of the parts of one value becomes packed buffers.c  buffer assignment: each value gets a
  * buffer of its own or that of a value that it continues; messages and scratch order.c    waits; the order that they
@@ -12,6 +13,7 @@
 
 #include "synth/lower/lower.h"
 #include "synth/program/message.h"
+#include "synth/program/pair.h"
 
 /* Memory of one or several lvalues. */
 struct mt_buffer {
@@ -47,6 +49,8 @@ struct mt_lowering {
     int *adds_to;  /* [pvalues]: the accumulator that an ACCUMULATE's output continues, or the operand that a fused
                       addition  adds to in place; else -1 */
     int *state_of; /* [pvalues]: the state (a pvalue) whose next value it is; else -1 */
+    struct mt_pairs pairs;
+    int *pair_of[MT_NBLOCKS]; /* [instructions of the program's block]: of the matmul and of the collective; or -1 */
     struct mt_chunks *chunks[MT_NBLOCKS]; /* [instructions of the program's block] */
     struct mt_buffer *buffers;
     int nbuffers, buffers_capacity;
@@ -70,6 +74,13 @@ static inline enum mt_block_kind mt_lowered_block(const struct mt_lowered *low, 
 
 /* Set the chunks of all collectives: the same on all ranks. */
 enum mt_status mt_lowering_cut(struct mt_lowering *lowering);
+
+/* Find the pairs of the program: the same on all ranks. */
+void mt_lowering_pair(struct mt_lowering *lowering);
+/* Draft the overlapped instruction of a pair, in the place of its matmul. */
+void mt_draft_overlap(struct mt_lowering *lowering, const struct mt_pair *pair);
+/* Its scratch; its output has a buffer. */
+int64_t mt_overlapped_scratch_bytes(const struct mt_lowering *lowering, const struct mt_linstr *instr);
 
 /* Replace attention of parts by packed attention; before mt_fuse. */
 void mt_fuse_packed(struct mt_lowering *lowering);

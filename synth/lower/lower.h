@@ -11,6 +11,11 @@
  *   wait             an instruction of another stream that must have ended before this one starts
  *   chunk            one of several collectives by which a large one is run, so that its messages need little memory;
  *                    parts of one value may be pipelined (cut.h)
+ *   overlapped       an instruction that runs a GEMM together with its collective, by a schedule that it carries
+ *                    (kernels/overlap/overlap.h); it computes, and communicates while no collective does: one that is
+ *                    before it in the sequence has ended, one that is after it waits
+ *   window           memory of all ranks that peers write to, for overlapped instructions (kernels/window/window.h);
+ *                    beside the arena, as its own allocation, with the same places on all ranks
  *   alias            an instruction that runs nothing, orders nothing and waits for nothing: out[0] is part of in[0]'s
  *                    memory, and ready when in[0] is
  *
@@ -35,6 +40,7 @@
 #include <stdio.h>
 
 #include "kernels/device/device.h"
+#include "kernels/overlap/overlap.h"
 #include "synth/lower/memory.h"
 #include "synth/program/cut.h"
 
@@ -53,6 +59,7 @@ struct mt_lvalue {
 enum mt_linstr_kind {
     MT_LOWERED_OP, /* an operator of ops.def; ZERO is `fill`, ACCUMULATE is `add` in place */
     MT_LOWERED_COLLECTIVE,
+    MT_LOWERED_OVERLAP, /* a matmul with its collective, from in[0] (the A of its problem) and in[1] to out[0] */
     MT_LOWERED_COPY, /* pack[0] of in[0] is copied to all of out[0], which is message 0: slices, states' new values */
     MT_LOWERED_ALIAS,
 };
@@ -68,6 +75,16 @@ struct mt_ladvance {
 struct mt_lcopies {
     int n;
     int64_t bytes;
+};
+
+/* Of an overlapped instruction, whose place in its group is `me`. */
+struct mt_loverlap {
+    struct mt_overlap problem;
+    struct mt_overlap_schedule *schedule; /* null in a sketch */
+    int me;
+    bool trans_a, trans_b, trans_out; /* of its operands, see struct mt_overlap_operands */
+    int region;                       /* whose runs in a program are epochs, from 1 */
+    int64_t window_at;                /* where it begins in the window, bytes */
 };
 
 struct mt_linstr {
@@ -114,6 +131,7 @@ struct mt_linstr {
     bool ahead;
     int64_t message_count[2];
     bool zero;
+    struct mt_loverlap *overlap; /* of an overlapped instruction; its group is `group` */
 };
 
 /* The call of an operator on `tensors` ([nin + nout]: the instruction's own, or with addresses), without clock and
@@ -156,7 +174,9 @@ struct mt_lowered {
     int *output_at; /* [graph->nvalues]: the lvalue of a reported value (loss_sum, token_count, sq_norm, scale; logits
                        of a forward program) after the step; or -1 */
     int64_t arena_bytes, state_bytes; /* states are first, [0, state_bytes) */
-    int64_t value_bytes;              /* of all temporary buffers if none shared memory */
+    int64_t window_bytes;             /* equal on all ranks */
+    int nregions;
+    int64_t value_bytes; /* of all temporary buffers if none shared memory */
 };
 
 struct mt_lower_options {

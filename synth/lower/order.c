@@ -1,9 +1,10 @@
 /* Order: waits between streams, the order that they make known, and from it lifetimes and offsets.
  *
  * An instruction waits for the last instruction of each other stream that it depends on: for each buffer that it reads,
- * the last writer; for each that it writes, the last user. Waits that earlier waits imply are left out. With
- * program->overlap_yielding a collective before an operator that yields starts together with it: it waits for the
- * operator before. So do gathers of weights in BODY and LAST, which stand one layer before their use. */
+ * the last writer; for each that it writes, the last user. Collectives and overlapped instructions wait for each other.
+ * Waits that earlier waits imply are left out. With program->overlap_yielding a collective before an operator that
+ * yields starts together with it: it waits for the operator before. So do gathers of weights in BODY and LAST, which
+ * stand one layer before their use. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ struct ordering {
     int (*seen)[MT_MOST_STREAMS];    /* [instrs]: see memory.h */
     int (*written)[MT_MOST_STREAMS]; /* [buffers]: the last writer on each stream, or -1 */
     int (*used)[MT_MOST_STREAMS];    /* [buffers]: the last user on each stream, or -1 */
+    int collective, overlapped;      /* the last ones, or -1 */
 };
 
 /* The buffers that an instruction uses, written ones first. Of the input of a fill only the shape is read. Returns how
@@ -104,6 +106,13 @@ static void add_waits_of(struct ordering *o, int instr, const int *buffers, int 
         for (int s = 0; s < nbuffers && t != c->stream; s++)
             need[t] = most(need[t], s < nwrites ? o->used[buffers[s]][t] : o->written[buffers[s]][t]);
     }
+    /* What waits for peers does so one after another, in one order on all ranks. */
+    if (c->what == MT_LOWERED_OVERLAP && o->collective >= 0)
+        need[MT_STREAM_COMM] = most(need[MT_STREAM_COMM], o->collective);
+    if (c->what == MT_LOWERED_COLLECTIVE && o->overlapped >= 0)
+        need[MT_STREAM_COMPUTE] = most(need[MT_STREAM_COMPUTE], o->overlapped);
+    if (c->what == MT_LOWERED_OVERLAP) o->overlapped = instr;
+    if (c->what == MT_LOWERED_COLLECTIVE) o->collective = instr;
     wait_for(o, c, need, known);
     memcpy(o->seen[instr], known, sizeof o->seen[instr]);
     known[c->stream] = instr;
@@ -254,6 +263,8 @@ void mt_order_and_place(struct mt_lowering *l) {
     struct mt_lowered *low = l->low;
     size_t n = (size_t)low->ninstrs + 1, nbuffers = (size_t)l->nbuffers + 1;
     struct ordering o = {.l = l,
+                         .collective = -1,
+                         .overlapped = -1,
                          .seen = mt_calloc(n, sizeof *o.seen),
                          .written = mt_calloc(nbuffers, sizeof *o.written),
                          .used = mt_calloc(nbuffers, sizeof *o.used)};

@@ -206,7 +206,9 @@ static enum mt_status add_drafts(struct mt_lowering *l) {
     for (int b = 0; b < MT_NBLOCKS; b++) {
         l->low->block_begin[b] = l->low->ninstrs;
         for (int i = 0; i < l->program->blocks[b].ninstrs; i++) {
-            int n = l->chunks[b][i].count;
+            int n = l->chunks[b][i].count, pair = l->pair_of[b][i];
+            if (pair >= 0 && l->pairs.items[pair].product == i) mt_draft_overlap(l, &l->pairs.items[pair]);
+            if (pair >= 0) continue;
             for (int k = 0; k < (n > 1 ? n : 1); k++) {
                 enum mt_status st = draft(l, (enum mt_block_kind)b, i, k);
                 if (st) return st;
@@ -286,6 +288,7 @@ static void reserve(struct mt_lowering *l) {
 static enum mt_status run_passes(struct mt_lowering *l) {
     enum mt_status st = mt_lowering_cut(l);
     if (st) return st;
+    mt_lowering_pair(l);
     reserve(l);
     if ((st = add_values(l)) || (st = list_interface(l)) || (st = check_states(l)) || (st = add_drafts(l))) return st;
     find_last_uses(l);

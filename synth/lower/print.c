@@ -23,12 +23,25 @@ static void print_value(const struct mt_lowered *low, int v, FILE *file) {
     fprintf(file, "@%" PRId64, value->offset_bytes);
 }
 
+static void print_overlap(const struct mt_loverlap *o, FILE *file) {
+    const struct mt_overlap *p = &o->problem;
+    fprintf(file,
+            "; overlapped: %" PRId64 " by %" PRId64 " by %" PRId64 "%s, place %d of %d ranks, window %" PRId64
+            " to %" PRId64,
+            p->m, p->cols, p->k, o->trans_out ? " transposed" : "", o->me, p->n, o->window_at,
+            o->window_at + mt_overlap_window_bytes(p));
+    if (o->schedule)
+        fprintf(file, ", tiles of %" PRId64 " by %" PRId64 ", %d tiles, %d puts", p->tile[0], p->tile[1],
+                o->schedule->ntiles, o->schedule->nputs);
+}
+
 static void print_instr(const struct mt_lowered *low, int index, FILE *file) {
-    static const char *const whats[] = {"", "", "copy", "alias"};
+    static const char *const whats[] = {"", "", "", "copy", "alias"};
     const struct mt_linstr *c = &low->instrs[index];
     fprintf(file, "  %4d %-7s", index, mt_lowered_stream_name(c->stream));
     for (int i = 0; i < c->nwaits; i++) fprintf(file, i ? " and %d" : " after %d", c->waits[i]);
-    const char *what = c->what == MT_LOWERED_OP           ? mt_op_info[c->kind].name
+    const char *what = c->what == MT_LOWERED_OVERLAP      ? mt_overlap_name(c->overlap->problem.form)
+                       : c->what == MT_LOWERED_OP         ? mt_op_info[c->kind].name
                        : c->what == MT_LOWERED_COLLECTIVE ? mt_coll_name(c->problem.kind)
                                                           : whats[c->what];
     bool gemm = c->what == MT_LOWERED_OP && c->kind == MT_OP_fused_matmul;
@@ -50,6 +63,7 @@ static void print_instr(const struct mt_lowered *low, int index, FILE *file) {
     if (c->schedule)
         fprintf(file, "; %d ranks, %d rounds, %d packed, %d unpacked", c->problem.n, c->schedule->nrounds, c->npack,
                 c->nunpack);
+    if (c->overlap) print_overlap(c->overlap, file);
     if (c->nin_place[0] + c->nin_place[1])
         fprintf(file, ", %d sent and %d received in place", c->nin_place[0], c->nin_place[1]);
     if (c->ahead) fputs(", overlaps the one before", file);
@@ -61,6 +75,7 @@ void mt_lowered_print(const struct mt_lowered *low, FILE *file) {
             "%d instructions, arena %" PRId64 " bytes: states %" PRId64 ", the rest %" PRId64
             " bytes in the place of %" PRId64 "\n",
             low->ninstrs, low->arena_bytes, low->state_bytes, low->arena_bytes - low->state_bytes, low->value_bytes);
+    if (low->window_bytes) fprintf(file, "window %" PRId64 " bytes\n", low->window_bytes);
     for (int b = 0; b < MT_NBLOCKS; b++) {
         if (low->block_begin[b] == low->block_begin[b + 1]) continue;
         fprintf(file, "%s", mt_block_name((enum mt_block_kind)b));

@@ -214,6 +214,7 @@ static void describe_program(const struct mt_program *program, const struct hash
             by_node = by_node || (algorithm && algorithm->by_node);
         }
     if (program->staging_bytes) fprintf(out, "\ns %" PRId64, program->staging_bytes);
+    if (program->overlap) fprintf(out, "\no %u", program->overlap);
     if (!by_node || !program->node) return;
     fputs("\nn", out);
     for (int r = 0; r < n; r++) fprintf(out, " %d", program->node[r]);

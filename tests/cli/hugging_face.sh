@@ -58,6 +58,14 @@ cmp mine/added_tokens.json kept/added_tokens.json && [ "$(cat kept/merges.txt)" 
 grep -qF '"eos_token_id": [7, 9],' kept/config.json && grep -qF '"bos_token_id": 0,' kept/config.json || fail "$(cat kept/config.json)"
 [ ! -e kept/vocab.json ] || fail "$(ls kept)"
 
+# Checkpoints are not written among a model's own weights, whole or in shards, which would hide them or be hidden.
+before=$(cd mine && sha256sum *)
+refused 2 "--out mine: holds the weights of another model (model.safetensors.index.json)" \
+  $MOTLEY train plan.json --data text.txt --init mine --out mine
+[ "$(cd mine && sha256sum *)" = "$before" ] || fail "a refused run has changed the model's folder"
+refused 2 "--out tiny: holds the weights of another model (model.safetensors)" \
+  $MOTLEY train plan.json --data text.txt --init mine --out tiny
+
 sed -i 's/"n_head": 2/"n_head": 3/' mine/config.json
 refused 2 "--init mine: is a gpt2:layers=2,heads=3,embed=12" $MOTLEY train plan.json --data text.txt --init mine
 sed -i 's/"n_head": 3/"n_heads": 2/' mine/config.json
@@ -69,6 +77,12 @@ rm mine/model.safetensors.index.json
 refused 2 "mine: has no model.safetensors and no model.safetensors.index.json" $MOTLEY train plan.json --data text.txt --init mine
 refused 2 "there is no model \"nowhere\"" $MOTLEY plan --model nowhere --ranks 1 -o plan2.json
 refused 2 "nowhere/: No such file" $MOTLEY plan --model nowhere/ --ranks 1 -o plan2.json
+grep -q "Motley downloads nothing" err.txt || fail "$(cat err.txt)"
+refused 2 "tiny/model.safetensors" $MOTLEY plan --model tiny/model.safetensors --ranks 1 -o plan2.json
+grep -q "name the model's folder" err.txt || fail "$(cat err.txt)"
+refused 2 'has no "format": it is no "motley-plan"' $MOTLEY train tiny/config.json --data text.txt
+head -c 3000 tiny/model.safetensors >cut.safetensors
+refused 2 "it is truncated or damaged" $MOTLEY train plan.json --data text.txt --init cut.safetensors
 [ ! -e run ] || fail "a refused run has left a folder"
 
 # Other commands take a folder too.

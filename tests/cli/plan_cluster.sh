@@ -82,6 +82,13 @@ grep -q '^as it said before [0-9.]* [mun]*s -' squeezed.txt || fail "$(cat said.
 grep -q '^best known [0-9.]* [mun]*s -' squeezed.txt || fail "$(cat said.txt)"
 atmost "$(figure edited.json bound_s)" "$(figure plan.json bound_s)" || fail "an edit raised the bound: $(cat said.txt)"
 atmost "$(figure plan.json step_s)" "$(figure edited.json step_s)" || fail "even shares are predicted to be faster"
+# What was not edited stays as it is, with its prediction: by itself, and on its cluster.
+for signed in plan edited; do
+  $MOTLEY plan --check $signed.json -o again.json >said.txt && cmp $signed.json again.json || fail "$signed: $(cat said.txt)"
+  $MOTLEY plan --check $signed.json --cluster "$cluster" -o again.json >said.txt && cmp $signed.json again.json ||
+    fail "$signed on its cluster: $(cat said.txt)"
+done
+sed -i 's/"sizes": \[64, 64, 64\]/"sizes": [63, 65, 64]/; s/"micro_batch": .*/"micro_batch": [63, 65, 64],/' edited.json
 $MOTLEY plan --check edited.json -o dropped.json >said.txt
 grep -q 'the prediction was of the plan before the edit' said.txt || fail "$(cat said.txt)"
 ! grep -q '"prediction"' dropped.json || fail "an old prediction was signed"
@@ -90,7 +97,7 @@ $MOTLEY plan $job --speeds 1,1,0.5 -o speeds.json >said.txt # made by speeds: it
 $MOTLEY plan --check speeds.json --cluster "$cluster" -o adopted.json >said.txt
 [ "$(sed -n 's/.*"cluster_hash": \(.*\)/\1/p' adopted.json)" = "$(sed -n 's/.*"cluster_hash": \(.*\)/\1/p' plan.json)" ] ||
   fail "not the cluster's: $(cat adopted.json)"
-sed -i 's/"sizes": \[64, 64, 64\]/"sizes": [64, 64, 65]/' edited.json
+sed -i 's/"sizes": \[63, 65, 64\]/"sizes": [64, 64, 65]/; s/"micro_batch": .*/"micro_batch": [64, 64, 64],/' edited.json
 refused 2 "sums to 193, but the job's global batch is 192" $MOTLEY plan --check edited.json --cluster "$cluster" -o x.json
 sed -i 's/"sizes": \[64, 64, 65\]/"sizes": [64, 64, 64]/' edited.json
 refused 2 "the plan was made for another cluster" $MOTLEY plan --check edited.json --cluster "cpu:3" -o x.json

@@ -45,6 +45,50 @@ page alone.html 500000 holders memory alternatives
 has 'need the cluster' <alone.html || fail "alone.html does not say what is missing"
 $MOTLEY report plan.json --cluster "$here" | cmp - plan.html || fail "the page is not stable"
 
+# Geometry and text, read back by a program that shares nothing with the writer, against the documents; the simulated
+# times are those of the trace. Numbers of the page that are altered are noticed.
+agrees() { "$READ_REPORT" "$@" >read.txt 2>&1 || fail "$*: $(head -n 5 read.txt)"; }
+$MOTLEY explain plan.json --cluster "$here" --trace predicted.json >/dev/null
+agrees plan.html plan=plan.json trace=predicted.json mutants
+agrees large.html cluster=large.json
+sed 's/\(<table id="pairs">.*\)/\1/; /<table id="pairs">/,/<\/table>/s/<td class="r">\([1-9]\)\([0-9.]* GB\)/<td class="r">1\1\2/' large.html >altered.html
+! "$READ_REPORT" altered.html cluster=large.json 2>/dev/null >&2 || fail "altered cells are not noticed"
+sed 's/"GB\/s"/&/; s/: \([0-9]\)\([0-9.]* GB\/s<\/title>\)/: 9\1\2/' large.html >altered.html
+! "$READ_REPORT" altered.html cluster=large.json 2>/dev/null >&2 || fail "altered names are not noticed"
+
+# A what-if, with prices; a run with its trace, beside which the predicted step is written.
+printf 'class,price_per_hour\na100-40,1.5\na10,0.5\nh100,4\n' >prices.csv
+$MOTLEY whatif --cluster cluster.json --plan plan.json --tokens 1G --prices prices.csv --set link.net=400G --remove 2xa10 \
+  --add 2xh100 --json whatif.json >/dev/null
+$MOTLEY report whatif.json -o whatif.html
+page whatif.html 500000 alternatives-rates costs
+agrees whatif.html whatif=whatif.json mutants
+
+mpirun --bind-to none --oversubscribe -n 2 "$MOTLEY" profile --budget 2 -o here.json >profile.txt 2>&1 || fail "$(cat profile.txt)"
+$MOTLEY plan --cluster here.json --model $small --batch 8 --steps 30 --use all -o cpu.json >/dev/null
+seq 20000 >data.txt
+mpirun --bind-to none --oversubscribe -n 2 "$MOTLEY" train cpu.json --data data.txt --out run --checkpoint-every 10 --keep 3 --eval-every 10 \
+  --trace trace.json --cluster here.json >run.txt 2>&1 || fail "$(cat run.txt)"
+for rank in 0 1 1000000 1000001; do
+  has "\"ph\": \"X\", \"pid\": $rank," <trace.json || fail "the trace has no events of process $rank"
+done
+$MOTLEY report run trace.json cpu.json --cluster here.json -o run.html
+page run.html 500000 loss-2 tokens-2 steps-2 run-ranks-2 measured-timeline-2
+has 'A step as predicted and as measured' <run.html || fail "nothing is predicted beside the trace"
+for step in 10 20 30; do has "<td class=\"r\">$step</td><td>checkpoint</td>" <run.html || fail "no checkpoint $step"; done
+$MOTLEY report run -o alone.html
+agrees alone.html run=run/run.json mutants
+refused 2 "say --trace" $MOTLEY train cpu.json --data data.txt --cluster here.json
+refused 2 "name the run's folder" $MOTLEY report trace.json
+
+# A purchase.
+printf 'name,based_on,devices,price,net\nbig,H100,2,60k,100Gbps\nsmall,l4,1,3000,25G\n' >catalogue.csv
+$MOTLEY buy --catalogue catalogue.csv --job "model=gpt2:layers=1,heads=8,embed=1024,context=128,vocab=2048 batch=64 \
+steps=500 precision=f16" --budget 70k -o purchase.json >/dev/null
+$MOTLEY report purchase.json -o purchase.html
+page purchase.html 500000 purchases next
+agrees purchase.html purchase=purchase.json mutants
+
 # 512 ranks: equal ones are folded.
 $MOTLEY plan --cluster "h100:64x8 net=400G" --model mlp:layers=2,hidden=256 --batch 2048 --use all \
   --strategy data -o many.json >/dev/null

@@ -42,6 +42,22 @@ has "^It's $(printf '\303\251')t" <said.txt || fail "$(cat said.txt)"
 iconv -f utf-8 -t utf-8 said.txt >/dev/null || fail "not UTF-8"
 $MOTLEY sample "$(ls one/step-*.safetensors)" --tokenizer gpt2 --prompt The --tokens 3 | has "^The" || fail "sample of a file"
 
+# A run does not go on with another tokenizer, nor does a folder keep the wrong one.
+mkdir qwen2 stale
+cp "$golden/qwen2.json" qwen2/tokenizer.json
+cp "$golden/qwen2.json" stale/tokenizer.json
+cp one/tokenizer.json kept.json
+refused 2 "one/tokenizer.json: is another tokenizer than qwen2/tokenizer.json" \
+  $MOTLEY train one.json --data text.txt --resume one --tokenizer qwen2
+has -F -- "--init one --tokenizer qwen2" <err.txt || fail "$(cat err.txt)"
+refused 2 "one/tokenizer.json: is another tokenizer" \
+  $MOTLEY train one.json --data text.txt --resume "$(ls one/step-*.safetensors)" --tokenizer qwen2 --out elsewhere
+refused 2 "stale/tokenizer.json: is another tokenizer than gpt2/tokenizer.json" \
+  $MOTLEY train one.json --data text.txt --tokenizer gpt2 --out stale
+cmp one/tokenizer.json kept.json
+$MOTLEY train one.json --data text.txt --init one --tokenizer qwen2 --out new >new.txt 2>&1 || fail "$(cat new.txt)"
+cmp new/tokenizer.json qwen2/tokenizer.json
+
 # Without one, bytes are trained on, which is said where the model has many more tokens.
 $MOTLEY plan --model gpt2:layers=1,heads=2,embed=16,context=16,vocab=1000 --batch 4 --steps 1 --ranks 1 -o many.json >/dev/null
 $MOTLEY train many.json --data text.txt --no-out >bytes.txt 2>&1 || fail "$(cat bytes.txt)"

@@ -1,7 +1,7 @@
-/* Any bytes as text to the golden tokenizers, of which the first byte chooses one: refused because they are no UTF-8,
- * or tokens in range, the same again with all words known, whose text is UTF-8 and comes the same token by token;
- * byte-level ones give the text back. No execution knows the words of another.
- *     build/fuzz/tests/fuzz_encode -runs=10000000 tests/fuzz/corpus/encode */
+/* Any bytes as text to the golden tokenizers, of which the first byte chooses one, and which of the two comparisons
+ * that take the longest are made: refused because they are no UTF-8, or tokens in range, the same again with all words
+ * known, whose text is UTF-8 and comes the same token by token; byte-level ones give the text back. No execution knows
+ * the words of another. build/fuzz/tests/fuzz_encode -runs=10000000 tests/fuzz/corpus/encode */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,8 +28,6 @@ static void compare_again(struct mt_tokenizer *tokenizer, const char *text, size
     if (mt_tokenizer_encode(tokenizer, text, length, &again, &err) || again.count != tokens->count) abort();
     if (again.count && memcmp(again.ids, tokens->ids, (size_t)again.count * sizeof *again.ids) != 0) abort();
     free(again.ids);
-    mt_words_free(tokenizer->words);
-    tokenizer->words = NULL;
 }
 
 static void compare_stream(struct mt_tokenizer *tokenizer, const struct mt_tokens *tokens, const char *whole,
@@ -48,7 +46,7 @@ static void compare_stream(struct mt_tokenizer *tokenizer, const struct mt_token
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!size) return 0;
-    int which = data[0] % NGOLDEN;
+    int which = (data[0] & 63) % NGOLDEN;
     const char *text = (const char *)data + 1;
     size_t length = size - 1;
     struct mt_tokenizer *tokenizer = tokenizer_of(which);
@@ -61,12 +59,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     for (int64_t i = 0; i < tokens.count; i++)
         if (tokens.ids[i] < 0 || tokens.ids[i] >= mt_tokenizer_vocab(tokenizer)) abort();
-    compare_again(tokenizer, text, length, &tokens);
+    if (data[0] & 64) compare_again(tokenizer, text, length, &tokens);
+    mt_words_free(tokenizer->words);
+    tokenizer->words = NULL;
     size_t n;
     char *back = mt_tokenizer_decode(tokenizer, tokens.ids, tokens.count, true, &n);
     if (mt_utf8_valid(back, n) != n) abort();
     if (!which && (n != length || memcmp(back, text, length) != 0)) abort();
-    compare_stream(tokenizer, &tokens, back, n);
+    if (data[0] & 128) compare_stream(tokenizer, &tokens, back, n);
     free(back);
     free(tokens.ids);
     return 0;

@@ -34,7 +34,7 @@ static inline void redirect(struct mt_program *m, int old, int fresh, int block,
         if (m->values[v].next == old) m->values[v].next = fresh;
 }
 
-enum style { ALL_REDUCE, SHARDED, MICRO, TENSOR, WILD, LAYERS };
+enum style { ALL_REDUCE, SHARDED, MICRO, TENSOR, WILD, LAYERS, OVERLAPPED, OVERLAPPED_SUMS };
 
 /* Iterations: two, none, one. */
 static inline void uneven_micro_batches(struct mt_choice *c) {
@@ -64,7 +64,8 @@ static inline void communicate_in_body(struct mt_choice *c) {
 static inline void make_choice(struct mt_arena *arena, const struct mt_graph *g, enum style style,
                                struct mt_choice *c) {
     random_choice(arena, g, style == WILD ? 2 : 3, style == WILD, c);
-    c->decisions.sync = style == ALL_REDUCE ? MT_SYNC_ALL_REDUCE : MT_SYNC_REDUCE_SCATTER;
+    if (style >= OVERLAPPED) c->decisions.overlapped = MT_OVERLAPPED_ALL;
+    c->decisions.sync = style == ALL_REDUCE || style == OVERLAPPED_SUMS ? MT_SYNC_ALL_REDUCE : MT_SYNC_REDUCE_SCATTER;
     if (style == MICRO) uneven_micro_batches(c);
     if (style == LAYERS) communicate_in_body(c);
     for (int o = 0; o < g->nops && style != WILD; o++) {
@@ -73,7 +74,8 @@ static inline void make_choice(struct mt_arena *arena, const struct mt_graph *g,
         bool update = g->ops[o].role == MT_ROLE_UPDATE && g->ops[o].kind != MT_OP_sq_norm;
         for (int r = 0; r < n; r++) {
             bool replicate = rules[r].kind == MT_RULE_REPLICATE && update && style == ALL_REDUCE;
-            bool tensor = rules[r].kind == MT_RULE_SPLIT && style == TENSOR && g->ops[o].role != MT_ROLE_UPDATE &&
+            bool tensor = rules[r].kind == MT_RULE_SPLIT && (style == TENSOR || style >= OVERLAPPED) &&
+                          g->ops[o].role != MT_ROLE_UPDATE &&
                           (!strcmp(rules[r].split->name, "ffn") || !strcmp(rules[r].split->name, "heads"));
             if (replicate || tensor) c->rules[o] = rules[r];
         }

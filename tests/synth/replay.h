@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/internal.h"
 #include "kernels/device/in_place.h"
+#include "kernels/window/window.h"
 #include "tests/synth/run_program.h"
 
 enum timing { COMPUTE_AHEAD, COMM_AHEAD, IN_TURN, NTIMINGS };
@@ -26,6 +27,8 @@ struct replay {
     const struct mt_lowered *low;
     const struct mt_interp *begin; /* states before the first step */
     struct mt_comm *comm;
+    struct mt_window *window; /* or null */
+    int64_t *epochs;          /* [low->nregions] */
     enum timing timing;
     char *arena;
     struct event *events;
@@ -98,6 +101,27 @@ static inline void replay_message(struct replay *r, const struct event *e) {
     free(pieces[1]);
 }
 
+static inline void replay_overlap(struct replay *r, const struct event *e) {
+    const struct mt_linstr *l = &r->low->instrs[e->instr];
+    const struct mt_loverlap *o = l->overlap;
+    struct mt_overlap_call call = {.problem = &o->problem,
+                                   .schedule = o->schedule,
+                                   .window = r->window,
+                                   .base = o->window_at,
+                                   .epoch = &r->epochs[o->region],
+                                   .operands = {.a = replay_address(r, l->in[0]),
+                                                .b = replay_address(r, l->in[1]),
+                                                .trans_a = o->trans_a,
+                                                .trans_b = o->trans_b,
+                                                .trans_out = o->trans_out,
+                                                .out = replay_address(r, l->out[0]),
+                                                .matmul = &mt_backend_c,
+                                                .scratch = replay_address(r, l->scratch),
+                                                .ranks = l->group,
+                                                .what = l->name}};
+    mt_overlap_call_run(&call, &r->err);
+}
+
 /* ---- the order ---- */
 
 static inline void add_events(struct replay *r, enum mt_block_kind block, int64_t iteration, bool work, int after) {
@@ -156,6 +180,8 @@ static inline void replay_step(struct replay *r) {
         if (!e->work || r->err.status) continue;
         if (r->low->instrs[e->instr].what == MT_LOWERED_OP)
             replay_operator(r, e);
+        else if (r->low->instrs[e->instr].what == MT_LOWERED_OVERLAP)
+            replay_overlap(r, e);
         else
             replay_message(r, e);
     }
@@ -219,6 +245,7 @@ static inline void *replay_thread(void *argument) {
     r->arena = aligned_alloc(64, (size_t)r->low->arena_bytes / 64 * 64 + 128);
     r->events = malloc(((size_t)r->low->ninstrs * (size_t)(r->low->body_count + 2) + 1) * sizeof *r->events);
     r->err = (struct mt_err)MT_ERR_INIT;
+    r->epochs = calloc((size_t)r->low->nregions + 1, sizeof *r->epochs);
     r->clock = (struct mt_clock){.seed = SEED, .lr = 0.01};
     memset(r->arena, 0xff, (size_t)r->low->arena_bytes);
     move_states(r, true);
@@ -232,6 +259,7 @@ static inline void *replay_thread(void *argument) {
     move_states(r, false);
     free(r->arena);
     free(r->events);
+    free(r->epochs);
     return NULL;
 }
 
@@ -242,10 +270,12 @@ static inline double replay_difference(const struct mt_program *p, struct mt_low
     const struct mt_graph *g = p->graph;
     struct replay ranks[8];
     struct mt_comm *comms[8];
+    struct mt_window *windows[8] = {NULL};
     double worst = 0;
     mt_comm_local_new(p->nranks, comms);
+    if (lowered[0]->window_bytes) mt_window_local_new(p->nranks, lowered[0]->window_bytes, 30, windows);
     for (int r = 0; r < p->nranks; r++) {
-        ranks[r] = (struct replay){.low = lowered[r], .comm = comms[r], .timing = timing};
+        ranks[r] = (struct replay){.low = lowered[r], .comm = comms[r], .window = windows[r], .timing = timing};
         ranks[r].states = calloc((size_t)g->nvalues, sizeof(double *));
         for (int v = 0; v < g->nvalues; v++) {
             if (g->values[v].kind != MT_VALUE_STATE) continue;
@@ -278,6 +308,7 @@ static inline double replay_difference(const struct mt_program *p, struct mt_low
         }
         free(ranks[r].states);
         mt_comm_free(comms[r]);
+        mt_window_free(windows[r]);
     }
     return worst;
 }

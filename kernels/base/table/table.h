@@ -33,7 +33,7 @@
 
 #include "kernels/base/arena.h"
 #include "kernels/base/table/unit.h"
-#include "kernels/base/text/color.h"
+#include "kernels/base/color.h"
 #include "kernels/base/text/printed.h"
 
 enum mt_cell_kind {

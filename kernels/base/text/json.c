@@ -293,6 +293,8 @@ enum mt_status mt_json_list(struct mt_json object, const struct mt_json_rows *wh
 enum mt_status mt_json_format(struct mt_json object, const char *format, int version, struct mt_err *err) {
     const char *text;
     int64_t number;
+    if (json_is_object(object.node) && !mt_json_has(object, "format"))
+        return mt_json_fail(object, err, "has no \"format\": it is no \"%s\"", format);
     enum mt_status st = mt_json_string(object, "format", &text, err);
     if (st) return st;
     if (strcmp(text, format)) return mt_json_fail(object, err, "is a \"%.60s\", not a \"%s\"", text, format);

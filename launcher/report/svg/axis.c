@@ -32,22 +32,22 @@ static void fit_linear(struct mt_scale *a, int most) {
         a->ticks[a->nticks++] = k * step * a->factor;
 }
 
+/* In the unit of the axis, so that times of hours are round in hours. */
 static void fit_log(struct mt_scale *a, int most) {
     static const double of[] = {1, 2, 5};
-    double decades = log10(a->to / a->from);
+    double from = a->from / a->factor, to = a->to / a->factor, decades = log10(to / from);
     int many = decades * 3 <= most ? 3 : 1, skip = (int)fmax(1, ceil(decades / most));
     if (a->round) {
-        a->from = pow(10, floor(log10(a->from) + 1e-9));
-        a->to = pow(10, ceil(log10(a->to) - 1e-9));
-        if (a->to <= a->from) a->to = 10 * a->from;
+        from = pow(10, floor(log10(from) + 1e-9)), to = pow(10, ceil(log10(to) - 1e-9));
+        if (to <= from) to = 10 * from;
+        a->from = from * a->factor, a->to = to * a->factor;
     }
     a->nticks = 0;
-    for (int e = (int)floor(log10(a->from) - 1e-9); e <= (int)ceil(log10(a->to)); e++)
+    for (int e = (int)floor(log10(from) - 1e-9); e <= (int)ceil(log10(to)); e++)
         for (int i = 0; i < many; i++) {
             double tick = of[i] * pow(10, e);
-            if (e % skip || tick < a->from * (1 - 1e-9) || tick > a->to * (1 + 1e-9) || a->nticks == MT_SCALE_TICKS)
-                continue;
-            a->ticks[a->nticks++] = tick;
+            if (e % skip || tick < from * (1 - 1e-9) || tick > to * (1 + 1e-9) || a->nticks == MT_SCALE_TICKS) continue;
+            a->ticks[a->nticks++] = tick * a->factor;
         }
 }
 
@@ -79,7 +79,7 @@ static void find_prefix(struct mt_scale *a) {
 void mt_scale_fit(struct mt_scale *a, int most) {
     if (!(a->to > a->from)) a->to = a->from + (a->from != 0 ? fabs(a->from) : 1);
     find_prefix(a);
-    if (a->log) a->factor = 1, a->prefix[0] = 0;
+    if (a->log && a->unit != MT_UNIT_SECONDS) a->factor = 1, a->prefix[0] = 0;
     if (a->log)
         fit_log(a, most);
     else
@@ -94,7 +94,9 @@ double mt_scale_at(const struct mt_scale *a, double value) {
 
 char *mt_scale_tick_text(const struct mt_scale *a, double value, char out[32]) {
     char text[MT_UNIT_TEXT_BYTES];
-    if (a->log)
+    if (a->log && a->unit == MT_UNIT_SECONDS)
+        snprintf(out, 32, "%.10g", value / a->factor);
+    else if (a->log)
         snprintf(out, 32, "%s", mt_unit_text(a->unit, mt_unit_prefix(a->unit, value, value), 0, value, text));
     else
         snprintf(out, 32, "%.*f", a->decimals, value / a->factor);

@@ -60,7 +60,6 @@ struct difference {
     int at;                      /* place in the list */
     int count;                   /* that this one stands for; 0: another stands for it */
     int rank, last;              /* the first number in the name, and of the last difference; -1: none */
-    double most;                 /* the largest change of them */
 };
 struct differences {
     struct mt_arena arena;
@@ -186,11 +185,9 @@ static int number_in(const char *name) {
 static void fold_some(struct difference **some, int count) {
     struct difference first = *some[0];
     int last = number_in(name_of(some[count - 1])), changes = 0;
-    double most = 0;
     for (int i = 0; i < count; i++) {
         double change = change_of(some[i]);
         changes += !isnan(change);
-        if (fabs(change) > fabs(most)) most = change;
         some[i]->count = 0;
     }
     qsort(some, (size_t)count, sizeof *some, by_change);
@@ -198,7 +195,7 @@ static void fold_some(struct difference **some, int count) {
     for (int i = 0; i < count; i++)
         if (some[i]->at == first.at) {
             *some[i] = middle;
-            some[i]->at = first.at, some[i]->count = count, some[i]->most = most;
+            some[i]->at = first.at, some[i]->count = count;
             some[i]->rank = number_in(name_of(&first)), some[i]->last = last;
             return;
         }
@@ -226,13 +223,20 @@ static int fold(struct differences *d, enum level level) {
 
 /* ---- tables ---- */
 
+/* The bytes of a text's first characters. */
+static int bytes_of(const char *text, int chars) {
+    int n = 0;
+    while (text[n] && (chars > 0 || (text[n] & 0xc0) == 0x80)) chars -= (text[n++] & 0xc0) != 0x80;
+    return n;
+}
+
 static void cell_fact(struct mt_table *t, const struct mt_fact *fact, int most) {
     if (!fact)
         mt_cell_none(t);
     else if (is_number(fact))
         mt_cell_measure(t, fact->value, fact->unit);
     else if (most && mt_text_width(fact->text) > most)
-        mt_cell_text(t, "%.*s...", most - 3, fact->text);
+        mt_cell_text(t, "%.*s...", bytes_of(fact->text, most - 3), fact->text);
     else
         mt_cell_text(t, "%s", fact->text);
 }
@@ -256,42 +260,43 @@ static void add_all(const struct differences *d, struct mt_tables *out) {
     }
 }
 
-/* "ranks 0 to 511: speed (512)" of the same difference; "rank #: speed (40)" of different ones. */
+/* "ranks 0 to 511: speed (512)" of the same difference; "rank #: speed" of different ones. */
 static const char *line_name(const struct difference *d, enum level level, struct mt_arena *arena) {
     const char *number = strchr(d->pattern, '#');
     if (d->count == 1) return name_of(d);
-    if (level != SAME_OF_RANKS || !number || number == d->pattern)
-        return mt_arena_printf(arena, "%s (%d)", d->pattern, d->count);
+    if (level != SAME_OF_RANKS) return d->pattern;
+    if (d->rank < 0) return mt_arena_printf(arena, "%s (%d)", d->pattern, d->count); /* nodes with names alone */
     return mt_arena_printf(arena, "%.*ss %d %s %d%s (%d)", (int)(number - d->pattern - 1), d->pattern, d->rank,
                            d->last - d->rank + 1 == d->count ? "to" : "..", d->last, number + 1, d->count);
 }
 
-static void add_lines(const struct differences *d, enum level level, struct mt_tables *out) {
-    enum { MOST = 18, MOST_NAME = 44 }; /* characters, so that a line of a screen has room for all columns */
+static void add_lines(const struct differences *d, enum level level, bool one_screen, struct mt_tables *out) {
+    enum { MOST = 14, MOST_NAME = 36, LEAST_NAME = 30 }; /* characters: a line has 80 */
     bool wide = level == SAME_OF_RANKS;
     struct mt_table *t = mt_tables_add(out, "lines", "", "");
     t->people_only = true;
     t->indent = 0;
     mt_table_column(t, "what", "", MT_UNIT_TEXT);
+    mt_table_column(t, "count", "of", MT_UNIT_COUNT)->machines_only = wide;
     mt_table_column(t, "first", "first", MT_UNIT_ANY);
     mt_table_column(t, "second", "second", MT_UNIT_ANY);
     mt_table_column(t, "change", "", MT_UNIT_CHANGE);
-    mt_table_column(t, "most", "at most", MT_UNIT_CHANGE)->machines_only = wide;
     for (int i = 0; i < d->count; i++) {
         const struct difference *item = &d->items[i];
         if (!item->count) continue;
         const char *name = line_name(item, level, &out->arena);
-        bool cut = !wide && mt_text_width(name) > MOST_NAME;
+        int room = wide ? MOST_NAME : LEAST_NAME;
+        bool cut = one_screen && mt_text_width(name) > room;
         mt_table_row(t);
-        mt_cell_text(t, cut ? "%.*s..." : "%.*s", cut ? MOST_NAME - 3 : (int)strlen(name), name);
-        cell_fact(t, item->a, wide ? 0 : MOST);
-        cell_fact(t, item->b, wide ? 0 : MOST);
+        mt_cell_text(t, cut ? "%.*s..." : "%.*s", cut ? bytes_of(name, room - 3) : (int)strlen(name), name);
+        mt_cell_int(t, item->count);
+        cell_fact(t, item->a, one_screen ? MOST : 0);
+        cell_fact(t, item->b, one_screen ? MOST : 0);
         double change = change_of(item);
         if (isnan(change))
             mt_cell_blank(t);
         else
             mt_cell_real(t, change);
-        if (item->count > 1 && !isnan(change)) mt_cell_real(t, item->most);
     }
     if (!wide)
         mt_tables_say(out, "%d differences; where a line stands for several, it is the one in the middle", d->count);
@@ -308,7 +313,7 @@ int mt_differences(const struct mt_facts *a, const struct mt_facts *b, struct mt
         memcpy(d.items, all, (size_t)count * sizeof *all);
         if (fold(&d, level) <= MT_DIFF_LINES || level == NLEVELS - 1 || !a->one_screen) break;
     }
-    if (count) add_lines(&d, level, out);
+    if (count) add_lines(&d, level, a->one_screen, out);
     mt_arena_release(&d.arena);
     return count;
 }

@@ -27,6 +27,7 @@ struct flow {
     struct mt_arena arena;
     int64_t *cuts;
     int ncuts;
+    int64_t collective, overlapped; /* the last runs of either */
     struct cell *cells; /* [ncuts - 1] */
     int64_t now;        /* the number of the current run of an instruction, from 1 */
     /* Of each stream: the last run on each stream that has ended. */
@@ -278,6 +279,33 @@ static enum mt_status run_collective(struct flow *f) {
     return st;
 }
 
+/* Waits for peers are in one order on all ranks: that of the instructions. Two kernels of a GPU that wait for peers at
+ * the same time may each keep the other's from multiprocessors. */
+static enum mt_status check_turns(struct flow *f) {
+    const struct mt_linstr *l = mt_lchecker_instr(f->c);
+    const int64_t *known = f->known[l->stream];
+    if (l->what == MT_LOWERED_COLLECTIVE && known[MT_STREAM_COMPUTE] < f->overlapped)
+        return mt_lchecker_refuse(f->c, "may wait for peers while an overlapped instruction before it does");
+    if (l->what == MT_LOWERED_OVERLAP && known[MT_STREAM_COMM] < f->collective)
+        return mt_lchecker_refuse(f->c, "may wait for peers while a collective before it does");
+    *(l->what == MT_LOWERED_COLLECTIVE ? &f->collective : &f->overlapped) = f->now;
+    return MT_OK;
+}
+
+/* Its operands are read, and all of its output is written, at any time of its run. */
+static enum mt_status run_overlap(struct flow *f) {
+    const struct mt_linstr *l = mt_lchecker_instr(f->c);
+    enum mt_status st = MT_OK;
+    for (int k = 0; k < l->nin && !st; k++) {
+        st = check_disjoint(f->c, l->out[0], l->in[k]);
+        if (!st && l->scratch >= 0) st = check_disjoint(f->c, l->scratch, l->in[k]);
+    }
+    if (!st && l->scratch >= 0) st = check_disjoint(f->c, l->out[0], l->scratch);
+    for (int k = 0; k < l->nin && !st; k++) st = expect(f, l->in[k], f->content[l->in[k]], l->stream);
+    if (!st && l->scratch >= 0) st = overwrite(f, l->scratch, SCRATCH, l->stream);
+    return st ? st : define(f, l->out[0], l->stream);
+}
+
 static enum mt_status run_copy(struct flow *f) {
     const struct mt_linstr *l = mt_lchecker_instr(f->c);
     enum mt_status st = check_disjoint(f->c, l->in[0], l->out[0]);
@@ -308,9 +336,12 @@ static enum mt_status run_instr(struct flow *f, bool work) {
     f->now++;
     known[l->stream] = f->now; /* its own accesses are in order */
     enum mt_status st = MT_OK;
+    if (work && (l->what == MT_LOWERED_COLLECTIVE || l->what == MT_LOWERED_OVERLAP)) st = check_turns(f);
+    if (st) return st;
     if (work && l->what == MT_LOWERED_OP) st = run_operator(f);
     if (work && l->what == MT_LOWERED_COLLECTIVE) st = run_collective(f);
     if (work && l->what == MT_LOWERED_COPY) st = run_copy(f);
+    if (work && l->what == MT_LOWERED_OVERLAP) st = run_overlap(f);
     memcpy(f->ended[f->c->instr], known, sizeof f->ended[0]);
     return st;
 }

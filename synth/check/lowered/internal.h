@@ -9,6 +9,7 @@
  *   member.c    collectives, one rank's side: its problem is the group's; what is kept of it for the proof of the group
  *   arrays.c    collectives that may run on tensors without a message: a rank's pieces match the first member's
  *   message.c   collectives, all ranks: every element arrives where it should
+ *   overlap.c   overlapped instructions: one rank's problem, and all ranks' schedules
  *   exchange.c  AllToAll: of the old parts that go to a new one
  *   schedule.c  the schedules of a group, run symbolically on sets of contributions
  *
@@ -21,13 +22,15 @@
 #include "synth/lower/lower.h"
 
 struct mt_lmember;
-struct mt_lcollective { /* in the order in which rank 0 runs them */
+struct mt_loverlapped;
+struct mt_lcollective { /* or an overlapped instruction; in the order in which rank 0 runs them */
     enum mt_block_kind block;
     int source; /* of the program's block */
     int instr;  /* of rank 0 */
     struct mt_message_chunk chunk;
-    const char *name;           /* on rank 0 */
-    struct mt_lmember *members; /* [nranks] */
+    const char *name;                  /* on rank 0 */
+    struct mt_lmember *members;        /* [nranks] */
+    struct mt_loverlapped *overlapped; /* [nranks]: then it is overlapped; else null */
 };
 
 struct mt_lchecker {
@@ -73,6 +76,10 @@ static inline const struct mt_layout *mt_lchecker_layout(const struct mt_lchecke
 enum mt_status mt_lchecker_op(struct mt_lchecker *c);
 /* The current instruction is a copy or an alias. */
 enum mt_status mt_lchecker_copy(struct mt_lchecker *c);
+/* The current instruction is overlapped; the same as for collectives below. */
+enum mt_status mt_lchecker_overlap(struct mt_lchecker *c);
+enum mt_status mt_lchecker_keep_overlap(struct mt_lchecker *c, int k);
+enum mt_status mt_lchecker_overlapped(struct mt_lchecker *c, int k);
 /* All instructions of the current rank. */
 enum mt_status mt_lchecker_flow(struct mt_lchecker *c);
 /* The current instruction is the k-th collective: prove what concerns this rank alone, and that its problem is that of

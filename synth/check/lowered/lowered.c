@@ -234,6 +234,7 @@ static enum mt_status check_instr(struct mt_lchecker *c) {
     switch (mt_lchecker_instr(c)->what) {
     case MT_LOWERED_OP: return mt_lchecker_op(c);
     case MT_LOWERED_COLLECTIVE: return check_collective(c);
+    case MT_LOWERED_OVERLAP: return mt_lchecker_overlap(c);
     case MT_LOWERED_COPY:
     case MT_LOWERED_ALIAS: return mt_lchecker_copy(c);
     }
@@ -244,6 +245,7 @@ static const char *what_name(const struct mt_linstr *l) {
     switch (l->what) {
     case MT_LOWERED_OP: return mt_op_info[l->kind].name;
     case MT_LOWERED_COLLECTIVE: return mt_coll_name(l->problem.kind);
+    case MT_LOWERED_OVERLAP: return l->overlap ? mt_overlap_name(l->overlap->problem.form) : "overlap";
     case MT_LOWERED_COPY: return "copy";
     case MT_LOWERED_ALIAS: return "alias";
     }
@@ -319,10 +321,11 @@ static enum mt_status check_frame(struct mt_lchecker *c) {
     return MT_OK;
 }
 
-/* The next collective from instruction `at` on, or -1. */
+/* The next collective, or overlapped instruction, from instruction `at` on, or -1. */
 static int next_collective(const struct mt_lowered *low, int at) {
-    while (at < low->ninstrs && low->instrs[at].what != MT_LOWERED_COLLECTIVE) at++;
-    return at < low->ninstrs ? at : -1;
+    for (; at < low->ninstrs; at++)
+        if (low->instrs[at].what == MT_LOWERED_COLLECTIVE || low->instrs[at].what == MT_LOWERED_OVERLAP) return at;
+    return -1;
 }
 
 /* List the collectives of rank 0. */
@@ -343,17 +346,20 @@ static void list_collectives(struct mt_lchecker *c) {
 
 /* All ranks run the same collectives in one order, so that there is no deadlock. */
 static enum mt_status keep_collectives(struct mt_lchecker *c) {
+    const struct mt_lowered *low = c->low;
     int k = 0;
     enum mt_status st = MT_OK;
     if (c->rank == 0) list_collectives(c);
-    for (int i = next_collective(c->low, 0); i >= 0 && !st; i = next_collective(c->low, i + 1), k++) {
+    for (int i = next_collective(low, 0); i >= 0 && !st; i = next_collective(low, i + 1), k++) {
         const struct mt_lcollective *of = &c->collectives[k];
+        bool overlapped = low->instrs[i].what == MT_LOWERED_OVERLAP;
         c->instr = i;
         if (k < c->ncollectives &&
             (of->block != mt_lchecker_block(c) || of->source != mt_lchecker_instr(c)->sources[0] ||
-             memcmp(&of->chunk, &mt_lchecker_instr(c)->chunk, sizeof of->chunk) != 0))
+             memcmp(&of->chunk, &mt_lchecker_instr(c)->chunk, sizeof of->chunk) != 0 ||
+             (c->rank > 0 && (of->overlapped != NULL) != overlapped)))
             return mt_lchecker_refuse(c, "is run where rank 0 runs instruction %d (%s)", of->instr, of->name);
-        if (k < c->ncollectives) st = mt_lchecker_keep(c, k);
+        if (k < c->ncollectives) st = overlapped ? mt_lchecker_keep_overlap(c, k) : mt_lchecker_keep(c, k);
     }
     c->instr = -1;
     if (!st && k != c->ncollectives) return mt_lchecker_refuse(c, "it runs another number of collectives than rank 0");
@@ -399,7 +405,8 @@ enum mt_status mt_check_each_lowered(const struct mt_program *program, mt_next_l
         st = next(context, c.rank, &c.low, err);
         if (!st && (st = check_rank(&c))) break;
     }
-    for (int k = 0; k < c.ncollectives && !st; k++) st = mt_lchecker_message(&c, k);
+    for (int k = 0; k < c.ncollectives && !st; k++)
+        st = c.collectives[k].overlapped ? mt_lchecker_overlapped(&c, k) : mt_lchecker_message(&c, k);
     if (!st && proof) print_proofs(&c);
     mt_lchecker_forget_runs(&c);
     free(c.pieces);

@@ -45,12 +45,14 @@ static enum mt_status set_option(struct mt_config_reader *r, struct mt_json memb
     return MT_OK;
 }
 
+/* A count of 0, from which Motley derives the option, is none of a configuration; without a window it is 0, or null. */
 static enum mt_status set_count(struct mt_config_reader *r, struct mt_json member, const struct mt_config_key *key,
                                 struct mt_err *err) {
     const struct mt_model_option *o = &r->model.options[option_of(r, key->option)];
     int64_t count;
     if (key->nullable && mt_json_is(member, "null")) return MT_OK;
-    enum mt_status st = mt_json_as_int(member, o->least, o->most, &count, err);
+    int64_t least = o->least > 0 || !strcmp(key->option, "window") ? o->least : 1;
+    enum mt_status st = mt_json_as_int(member, least, o->most, &count, err);
     return st ? st : set_option(r, member, key, count, err);
 }
 
@@ -261,8 +263,15 @@ enum mt_status mt_config_read(const char *path, struct mt_arena *arena, struct m
     enum mt_status st = mt_file_read(file, MOST_BYTES, &text, &size, err);
     if (st && folder)
         return mt_err_hint(err, "a folder of a model has a " MT_CONFIG_NAME ", as transformers writes it");
-    if (st) return st;
+    if (st) {
+        if (!folder && access(path, F_OK))
+            mt_err_hint(err,
+                        "a name with a slash is a folder here: Motley downloads nothing; get the model's files first");
+        return st;
+    }
     st = mt_config_parse(file, text, size, arena, config, err);
+    if (st && !err->hint[0] && (size < 1 || text[strspn(text, " \t\r\n")] != '{'))
+        mt_err_hint(err, "name the model's folder, or its " MT_CONFIG_NAME "; --init of `motley train` names weights");
     free(text);
     return st;
 }

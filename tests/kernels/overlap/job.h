@@ -12,13 +12,17 @@
 
 enum { JOB_RANKS = 8, JOB_EPOCHS = 10, JOB_NTYPES = 6, JOB_NFORMS = 4 };
 static const struct {
-    enum mt_type type, wire;
-} job_types[JOB_NTYPES] = {{MT_F64, MT_F64},  {MT_F32, MT_F32},   {MT_F32, MT_BF16},
-                           {MT_BF16, MT_F32}, {MT_BF16, MT_BF16}, {MT_F16, MT_F16}};
+    enum mt_type type, out, wire;
+} job_types[JOB_NTYPES] = {{MT_F64, MT_F64, MT_F64},  {MT_F32, MT_F32, MT_F32},    {MT_F32, MT_F32, MT_BF16},
+                           {MT_BF16, MT_F32, MT_F32}, {MT_BF16, MT_BF16, MT_BF16}, {MT_F16, MT_F16, MT_F16}};
+
+static inline int64_t job_scratch(void *context, const struct mt_call *call) {
+    return ((const struct mt_backend *)context)->scratch_bytes(call);
+}
 
 struct job {
     struct mt_overlap problem;
-    bool trans_b;
+    bool trans_a, trans_b, trans_out;
     int64_t rows[JOB_RANKS], shares[JOB_RANKS];
 };
 
@@ -27,7 +31,8 @@ static inline void job_init(struct job *job, int n, int number, uint64_t seed) {
     uint64_t draw = 0, stream = (uint64_t)(n * 1000 + number);
 #define DRAW(below) ((int64_t)mt_random_below(seed, stream, draw++, (uint64_t)(below)))
     int form = number % JOB_NFORMS, types = number / JOB_NFORMS % JOB_NTYPES;
-    *job = (struct job){.problem = {.n = n, .type = job_types[types].type, .wire = job_types[types].wire}};
+    *job = (struct job){
+        .problem = {.n = n, .type = job_types[types].type, .out = job_types[types].out, .wire = job_types[types].wire}};
     struct mt_overlap *p = &job->problem;
     p->direct = form == MT_OVERLAP_NFORMS;
     p->form = p->direct ? MT_OVERLAP_REDUCE : (enum mt_overlap_form)form;
@@ -44,6 +49,8 @@ static inline void job_init(struct job *job, int n, int number, uint64_t seed) {
     p->chunk = 1 + DRAW(30);
     p->mix = (int)DRAW(3);
     job->trans_b = DRAW(2);
+    job->trans_a = DRAW(2) && p->form != MT_OVERLAP_GATHER;
+    job->trans_out = DRAW(2);
 #undef DRAW
 }
 
@@ -106,9 +113,9 @@ static inline void job_compare(const struct job *job, int me, const void *out, c
                 want += term;
                 size += fabs(term);
             }
-            double tolerance = size * ((double)(p->k + p->n) * acc + 2 * wire) + fabs(want) * job_epsilon(p->type) +
+            double tolerance = size * ((double)(p->k + p->n) * acc + 2 * wire) + fabs(want) * job_epsilon(p->out) +
                                (p->type == MT_F16 ? 1e-6 : 1e-30);
-            double have = mt_type_load(p->type, out, i * extent[1] + j);
+            double have = mt_type_load(p->out, out, job->trans_out ? j * extent[0] + i : i * extent[1] + j);
             CHECK(fabs(have - want) <= tolerance, "%s, rank %d, (%lld, %lld): %g, not %g +- %g", what, me, (long long)i,
                   (long long)j, have, want, tolerance);
         }
@@ -130,17 +137,24 @@ static inline uint64_t job_run(const struct job *job, struct mt_window *window, 
     CHECK_OK(mt_overlap_check(p, &err), err);
     mt_overlap_schedule(p, me, &schedule);
     mt_overlap_extent(p, me, MT_OVERLAP_OUT, out_extent);
-    int64_t bytes = out_extent[0] * out_extent[1] * mt_type_size(p->type);
-    int64_t scratch_bytes = mt_overlap_scratch_bytes(p, me, matmul);
+    int64_t bytes = out_extent[0] * out_extent[1] * mt_type_size(p->out);
+    int64_t scratch_bytes = mt_overlap_scratch_bytes(p, me, job_scratch, (void *)(uintptr_t)matmul);
     int64_t staging = mt_overlap_place(p, MT_OVERLAP_STAGED, 0), all = mt_overlap_window_bytes(p);
     void *a = gather ? job_matrix(p, 0, job_start(p->rows, me), p->rows[me], 0, p->k, false)
-                     : job_matrix(p, 0, 0, p->m, share_at, share, false);
+                     : job_matrix(p, 0, 0, p->m, share_at, share, job->trans_a);
     void *b = gather ? job_matrix(p, 1, 0, p->k, share_at, share, job->trans_b)
                      : job_matrix(p, 1, share_at, share, 0, p->cols, job->trans_b);
     for (int64_t epoch = 1; epoch <= JOB_EPOCHS; epoch++) {
         void *out = job_poison(bytes + 1), *scratch = job_poison(scratch_bytes + 1);
-        struct mt_overlap_operands operands = {
-            .a = a, .b = b, .trans_b = job->trans_b, .out = out, .matmul = matmul, .scratch = scratch, .what = what};
+        struct mt_overlap_operands operands = {.a = a,
+                                               .b = b,
+                                               .trans_a = job->trans_a,
+                                               .trans_b = job->trans_b,
+                                               .trans_out = job->trans_out,
+                                               .out = out,
+                                               .matmul = matmul,
+                                               .scratch = scratch,
+                                               .what = what};
         if (apart || epoch == 1) {
             CHECK_OK(mt_window_barrier(window, &err), err);
             memset(mt_window_ptr(window, staging, me), 0xff, (size_t)(all - staging));

@@ -19,7 +19,8 @@ static void test_silence(struct mt_comm *comm, int rank, int n) {
     CHECK_OK(mt_window_new(comm, NULL, mt_overlap_window_bytes(&job.problem), 0.3, &window, &err), err);
     if (rank != n - 1) {
         void *memory = job_poison(1 << 20);
-        struct mt_overlap_operands operands = {memory, memory, false, memory, &mt_backend_c, memory, "GEMM of h.0"};
+        struct mt_overlap_operands operands = {
+            .a = memory, .b = memory, .out = memory, .matmul = &mt_backend_c, .scratch = memory, .what = "GEMM of h.0"};
         mt_overlap_schedule(&job.problem, rank, &schedule);
         enum mt_status st = mt_overlap_run(&job.problem, &schedule, window, 0, 1, &operands, &err);
         CHECK(st == MT_ESTALL || st == MT_EPEER, "%d", (int)st);

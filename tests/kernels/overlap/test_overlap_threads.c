@@ -18,13 +18,14 @@ static int64_t scratch_bytes(const struct mt_call *call) {
 
 static enum mt_status multiply(const struct mt_call *call, struct mt_err *err) {
     const struct mt_tensor *a = &call->in[0], *b = &call->in[1], *y = &call->out[0];
-    int64_t m = y->extent[0], n = y->extent[1], k = a->extent[1];
+    bool trans_a = call->attr->trans_a;
+    int64_t m = y->extent[0], n = y->extent[1], k = a->extent[!trans_a];
     (void)err;
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
             double sum = 0;
             for (int64_t l = 0; l < k; l++)
-                sum += mt_type_load(a->type, a->data, i * k + l) *
+                sum += mt_type_load(a->type, a->data, trans_a ? l * m + i : i * k + l) *
                        mt_type_load(b->type, b->data, call->attr->trans_b ? j * k + l : l * n + j);
             mt_type_store(y->type, y->data, i * n + j, sum);
         }

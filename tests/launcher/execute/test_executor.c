@@ -4,6 +4,7 @@
  * Replicas of states are equal bit by bit. Then: order in time, failures and stalls by name. */
 #include <pthread.h>
 
+#include "synth/program/pair.h"
 #include "tests/launcher/execute/executor_round.h"
 #include "tests/synth/layout/rules.h"
 #include "tests/synth/find_op.h"
@@ -54,11 +55,18 @@ static void run_ranks(struct round *round) {
     }
 }
 
+static int overlapped; /* instructions of training programs */
+
 static void test_choice(const struct mt_graph *g, const struct mt_choice *choice) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_program train, forward;
     CHECK_OK(mt_build(g, choice, &train, &err), err);
     CHECK_OK(mt_build_forward(g, choice, &forward, &err), err);
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_pairs pairs;
+    mt_pairs_find(&train, &arena, &pairs);
+    overlapped += pairs.count;
+    mt_arena_release(&arena);
     struct round round = {.graph = g, .train = &train, .forward = &forward};
     begin_round(&round);
     for (int fuse = 0; fuse < 2; fuse++) {
@@ -79,6 +87,7 @@ static void test_model(const char *text, int64_t batch, double dropout, enum mt_
         struct mt_choice choice;
         choice_of_round(&arena, g, round, in_step, &choice);
         choice.decisions.gradient_wire = g->acc;
+        if (round % 2) choice.decisions.overlapped = MT_OVERLAPPED_ALL;
         test_choice(g, &choice);
         mt_arena_release(&arena);
     }
@@ -310,5 +319,6 @@ int main(void) {
     test_submit();
     test_stall();
     test_refused();
+    CHECK(overlapped > 10, "%d overlapped instructions", overlapped);
     return 0;
 }

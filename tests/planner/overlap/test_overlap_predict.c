@@ -17,7 +17,7 @@ struct setting {
 
 /* Tiles of 10 by 10 with k = 10 take 1 ms; 1 element of f32 takes 10 us on a link: 10 rows of 10 take 1 ms. */
 static void begin(struct setting *s, enum mt_overlap_form form, int n, int64_t rows, int64_t share) {
-    *s = (struct setting){.problem = {form, n, .type = MT_F32, .wire = MT_F32, .tile = {10, 10}, .chunk = 10}};
+    *s = (struct setting){.problem = {form, n, .type = MT_F32, .out = MT_F32, .wire = MT_F32, .tile = {10, 10}, .chunk = 10}};
     for (int r = 0; r < n; r++) {
         s->rows[r] = rows, s->shares[r] = share;
         s->problem.m += rows;

@@ -36,7 +36,7 @@ static struct mt_plan *make_plan(void) {
     static int64_t batch[] = {5, 4, 1}, vocab[] = {128, 0, 129}, micro[] = {2, 4, 1};
     for (int r = 0; r < 3; r++) {
         p->ranks[r] = (struct mt_plan_rank){hosts[r], r ? "xeon-2t" : "", speeds[r], r == 2 ? 1 << 30 : 0, 0};
-        p->memory[r] = (struct mt_plan_memory){1000 + r, 2000 + r, 0};
+        p->memory[r] = (struct mt_plan_memory){.state_bytes = 1000 + r, .arena_bytes = 2000 + r, .window_bytes = 4096};
     }
     memcpy(p->micro, micro, sizeof micro);
     p->nsplits = 2;
@@ -516,7 +516,8 @@ static void test_devices(void) {
     CHECK_TEXT(back->device, "cuda");
     CHECK(back->ranks[1].reserved_bytes == 567869440 && !back->ranks[0].reserved_bytes, "reserved");
     CHECK(back->memory[2].communicator_bytes == 544000000 && !back->memory[0].communicator_bytes, "communicators");
-    CHECK_EQ(mt_plan_needs_bytes(back, 2), 544002002);
+    CHECK_EQ(back->memory[1].window_bytes, 4096);
+    CHECK_EQ(mt_plan_needs_bytes(back, 2), 544002002 + 4096);
     static const char *const lines[] = {
         "NCCL its communicators take up to 519 MiB beside the arena (rank 2), by public figures\n"};
     struct mt_plan *printed;

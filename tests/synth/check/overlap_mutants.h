@@ -22,8 +22,11 @@ static inline void overlap_case_init(struct overlap_case *c, int n, int number) 
 #define DRAW(below) ((int64_t)mt_random_below(overlap_seed, stream, draw++, (uint64_t)(below)))
     *c = (struct overlap_case){0};
     struct mt_overlap *p = &c->problem;
-    *p = (struct mt_overlap){
-        .form = (enum mt_overlap_form)(number % MT_OVERLAP_NFORMS), .n = n, .type = MT_F32, .wire = MT_F32};
+    *p = (struct mt_overlap){.form = (enum mt_overlap_form)(number % MT_OVERLAP_NFORMS),
+                             .n = n,
+                             .type = MT_F32,
+                             .out = MT_F32,
+                             .wire = MT_F32};
     p->direct = p->form == MT_OVERLAP_REDUCE && number / MT_OVERLAP_NFORMS % 2;
     int64_t shares = 0;
     for (int r = 0; r < n; r++) {

@@ -7,6 +7,7 @@
 
 #include "synth/check/check.h"
 #include "tests/synth/check/changes.h"
+#include "tests/synth/check/overlapped_changes.h"
 #include "tests/synth/programs.h"
 #include "tests/synth/replay.h"
 
@@ -559,6 +560,24 @@ MUTATE(other_scratch) {
     if (l->what == MT_LOWERED_OP && l->scratch >= 0) SET(l->scratch, m->instrs[other].scratch);
 }
 
+/* ---- overlapped instructions ---- */
+
+MUTATE(other_overlap) {
+    UNUSED;
+    if (l->what == MT_LOWERED_OVERLAP) change_overlap_problem(m, l, variant);
+}
+
+MUTATE(other_tiles) {
+    UNUSED;
+    if (l->what == MT_LOWERED_OVERLAP) change_overlap_schedule(l, variant % OVERLAP_SCHEDULE_CHANGES);
+}
+
+/* In the order of another rank: the collective before it, or after it. */
+MUTATE(overlap_at_once) {
+    UNUSED;
+    if (l->what == MT_LOWERED_OVERLAP || (l->what == MT_LOWERED_COLLECTIVE && m->nregions)) SET(l->nwaits, 0);
+}
+
 static const struct {
     const char *name;
     mutation *apply;
@@ -598,6 +617,9 @@ static const struct {
     {"other scratch", other_scratch, 2},
     {"another chunk", other_chunk, 8},
     {"a chunk dropped", drop_chunk, 1},
+    {"another overlapped GEMM", other_overlap, OVERLAP_PROBLEM_CHANGES},
+    {"other tiles", other_tiles, 2 * OVERLAP_SCHEDULE_CHANGES},
+    {"waits for peers at once", overlap_at_once, 1},
 };
 
 static void mutate_instr(int rank, int instr) {
@@ -757,7 +779,7 @@ static void free_all(void) {
     for (int r = 0; r < truth.program->nranks; r++) mt_lowered_free(truth.lowered[r]);
 }
 
-static int swapped_outputs, reduced_scratch, reordered[MT_NCOLLS];
+static int noverlapped[MT_OVERLAP_NFORMS], swapped_outputs, reduced_scratch, reordered[MT_NCOLLS];
 
 static void test_program(const char *name, const struct mt_program *p, bool fuse) {
     struct mt_err err = MT_ERR_INIT;
@@ -770,9 +792,11 @@ static void test_program(const char *name, const struct mt_program *p, bool fuse
         double worst = replay_difference(p, truth.lowered, (enum timing)timing, truth.want, truth.loss, truth.begin);
         CHECK(worst <= 1e-9, "%s is right: %g", name, worst);
     }
-    for (int i = 0; i < truth.lowered[0]->ninstrs; i += EVERY_LOWERED) {
+    for (int i = 0; i < truth.lowered[0]->ninstrs; i++) {
         int rank = i % p->nranks;
-        if (i < truth.lowered[rank]->ninstrs) mutate_instr(rank, i);
+        bool overlapped = linstr(0, i)->what == MT_LOWERED_OVERLAP;
+        noverlapped[overlapped ? linstr(0, i)->overlap->problem.form : 0] += overlapped;
+        if (i < truth.lowered[rank]->ninstrs && (overlapped || i % EVERY_LOWERED == 0)) mutate_instr(rank, i);
     }
     for (int r = 0; r < p->nranks; r++) {
         mutate_rank(r);
@@ -817,6 +841,7 @@ static void test_random(const char *model, int64_t batch, double dropout, int ro
         random_choice(&arena, g, 1 + (int)below(5), wild, &choice);
         for (int r = 0; r < choice.nranks && !wild; r++) choice.micro[r] = 1 + below(3);
         if (below(2)) choice.decisions.gradient_wire = MT_F32;
+        choice.decisions.overlapped = (enum mt_overlapped)below(MT_NOVERLAPPED);
         CHECK_OK(mt_build(g, &choice, &p, &err), err);
         if (below(2)) p.staging_bytes = 384 + below(1024); /* less than a rank's messages: they are cut */
         if (!mt_check_program(&p, NULL, &err)) {
@@ -856,6 +881,8 @@ static void choose_algorithms(enum style style, struct mt_choice *choice) {
         [TENSOR] = {"hierarchical", "hierarchical_pipeline", "hierarchical", "hierarchical_chain", "direct"},
         [WILD] = {"auto", "recursive_halving", "auto", "auto", "auto"},
         [LAYERS] = {"auto", "hierarchical", "ring", "auto", "auto"},
+        [OVERLAPPED] = {"auto", "auto", "auto", "auto", "auto"},
+        [OVERLAPPED_SUMS] = {"auto", "auto", "auto", "auto", "auto"},
     };
     static struct mt_algorithm_row rows[MT_NCOLLS];
     for (int k = 0; k < MT_NCOLLS; k++)
@@ -868,8 +895,8 @@ static void choose_algorithms(enum style style, struct mt_choice *choice) {
 
 /* Mutants of one model's programs, in the styles [first, last]. */
 static void test_styles(double dropout, enum style first, enum style last) {
-    static const char *const names[] = {"all-reduce",      "sharded",   "micro-batches",
-                                        "tensor-parallel", "any rules", "by layer"};
+    static const char *const names[] = {"all-reduce", "sharded",  "micro-batches", "tensor-parallel",
+                                        "any rules",  "by layer", "overlapped",      "overlapped sums"};
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_err err = MT_ERR_INIT;
     struct mt_graph *g = training_graph("gpt2:layers=1,heads=2,embed=4,context=3,vocab=5,bias=1,tied=1", 5, dropout);
@@ -912,8 +939,11 @@ int main(void) {
     test_random("gpt2:layers=2,heads=3,embed=6,context=4,vocab=11,bias=1,tied=1", 5, 0, RANDOM_LOWERED / 2);
     test_random("gpt2:layers=1,heads=2,embed=8,context=5,vocab=7,bias=0,tied=0", 8, 0.1, RANDOM_LOWERED);
     test_random("mlp:context=3,embed=4,hidden=7,layers=2,vocab=9", 9, 0.1, RANDOM_LOWERED);
-    test_styles(0.1, ALL_REDUCE, LAYERS);
+    test_styles(0.1, ALL_REDUCE, OVERLAPPED_SUMS);
     test_styles(0, MICRO, MICRO); /* norms' gradients are biases' as well, and are summed where they are made */
+    for (int form = 0; form < MT_OVERLAP_NFORMS; form++)
+        printf("%s: %d\n", mt_overlap_name((enum mt_overlap_form)form), noverlapped[form]);
+    CHECK(noverlapped[MT_OVERLAP_SCATTER] > 0 && noverlapped[MT_OVERLAP_REDUCE] > 0, "overlapped");
     CHECK(reduced_scratch > 0, "no operator needs scratch");
     CHECK(swapped_outputs > 0, "no AllReduce of two tensors of one size");
     for (int kind = MT_ALL_REDUCE; kind <= MT_ALL_GATHER; kind++)

@@ -32,6 +32,7 @@ static void test_judge(void) {
                                             .rows = one,
                                             .shares = one,
                                             .type = MT_F32,
+                                            .out = MT_F32,
                                             .wire = MT_F32,
                                             .tile = {1, 2},
                                             .chunk = 1,

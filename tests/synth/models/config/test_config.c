@@ -134,6 +134,8 @@ static void test_refused_llama(void) {
         {llama, "\"attention_bias\": false", "\"attention_bias\": true", "attention_bias: is true", "choose"},
         {llama, "\"mlp_bias\": false", "\"mlp_bias\": true", "mlp_bias: is true", "choose"},
         {llama, "\"mlp_bias\": false", "\"sliding_window\": 7", "key \"sliding_window\" is not known", "remove"},
+        {llama, "\"num_key_value_heads\": 2", "\"num_key_value_heads\": 0", "num_key_value_heads: is 0, but must be",
+         ""},
         {llama, "\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "heads=4 is not a multiple of kv_heads=3",
          ""},
         {llama, "1e-05", "1e-12", "rms_norm_eps: is 1e-12, but Motley has it in steps of 1e-09", ""},

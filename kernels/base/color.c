@@ -1,5 +1,5 @@
 /* Colours by escape sequences of ECMA-48, which all terminals know. */
-#include "kernels/base/text/color.h"
+#include "kernels/base/color.h"
 
 #include <stdlib.h>
 #include <string.h>

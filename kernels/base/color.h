@@ -6,8 +6,8 @@
  *
  * AUTO: where the file is a terminal, NO_COLOR is not set or empty (no-color.org) and TERM is not "dumb". Standard
  * output of a rank under mpirun is a pseudo-terminal whatever mpirun's own output is: there AUTO means none. */
-#ifndef MT_KERNELS_BASE_TEXT_COLOR_H
-#define MT_KERNELS_BASE_TEXT_COLOR_H
+#ifndef MT_KERNELS_BASE_COLOR_H
+#define MT_KERNELS_BASE_COLOR_H
 
 #include <stdbool.h>
 #include <stdio.h>

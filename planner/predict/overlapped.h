@@ -1,0 +1,18 @@
+/* Inside the prediction: how long an overlapped instruction takes, from when its last rank has arrived. */
+#ifndef MT_PLANNER_PREDICT_OVERLAPPED_H
+#define MT_PLANNER_PREDICT_OVERLAPPED_H
+
+#include "planner/cost/cost.h"
+#include "planner/overlap/predict.h"
+
+/* Rates of the ranks group[0..problem->n) as the cluster was measured, and the links between them. Vectors are in the
+ * arena. *error: the largest relative half-width of their GEMMs; *nominal: some were never measured. */
+void mt_predict_overlap_rates(const struct mt_costs *costs, const struct mt_overlap *problem, const int *group,
+                              struct mt_arena *arena, struct mt_overlap_rates **rates, struct mt_overlap_links *links,
+                              double *error, bool *nominal);
+
+/* Seconds of the instruction, by its schedules (planner/overlap/predict.h); remembered in costs->memo. */
+enum mt_status mt_predict_overlapped(const struct mt_costs *costs, const struct mt_overlap *problem, const int *group,
+                                     struct mt_cost *cost, struct mt_err *err);
+
+#endif

@@ -1,0 +1,73 @@
+/* Overlapped instructions: a matmul and its collective become one, with its schedule and its place in the window. */
+#include "synth/lower/internal.h"
+
+void mt_lowering_pair(struct mt_lowering *l) {
+    const struct mt_program *p = l->program;
+    mt_pairs_find(p, &l->scratch, &l->pairs);
+    for (int b = 0; b < MT_NBLOCKS; b++) {
+        l->pair_of[b] = mt_new(&l->scratch, int, p->blocks[b].ninstrs + 1);
+        for (int i = 0; i < p->blocks[b].ninstrs; i++) l->pair_of[b][i] = -1;
+    }
+    for (int i = 0; i < l->pairs.count; i++) {
+        const struct mt_pair *pair = &l->pairs.items[i];
+        l->pair_of[pair->block][pair->product] = l->pair_of[pair->block][pair->collective] = i;
+    }
+    l->low->window_bytes = l->pairs.window_bytes;
+    l->low->nregions = l->pairs.nregions;
+}
+
+static struct mt_loverlap *overlap_of(struct mt_lowering *l, const struct mt_pair *pair, const struct mt_attr *attr,
+                                      int **group) {
+    struct mt_arena *arena = &l->low->arena;
+    struct mt_loverlap *o = mt_new(arena, struct mt_loverlap, 1);
+    bool swapped = pair->transposed; /* (A B)' = B' A' */
+    *o = (struct mt_loverlap){.trans_a = swapped ? !attr->trans_b : attr->trans_a,
+                              .trans_b = swapped ? !attr->trans_a : attr->trans_b,
+                              .trans_out = swapped,
+                              .region = pair->region,
+                              .window_at = pair->window_at};
+    mt_pair_problem(l->program, pair, l->rank, arena, &o->problem, group);
+    while ((*group)[o->me] != l->rank) o->me++;
+    if (l->options->sketch) return o;
+    o->schedule = mt_new(arena, struct mt_overlap_schedule, 1);
+    mt_overlap_schedule(&o->problem, o->me, o->schedule);
+    return o;
+}
+
+void mt_draft_overlap(struct mt_lowering *l, const struct mt_pair *pair) {
+    const struct mt_program *p = l->program;
+    struct mt_arena *arena = &l->low->arena;
+    const struct mt_instr *product = &p->blocks[pair->block].instrs[pair->product];
+    const struct mt_instr *collective = &p->blocks[pair->block].instrs[pair->collective];
+    const struct mt_op *op = &p->graph->ops[product->gop];
+    bool gather = pair->form == MT_OVERLAP_GATHER;
+    int sources[] = {pair->product, pair->collective};
+    int in[] = {product->in[pair->transposed], product->in[!pair->transposed]};
+    int out = gather ? product->out[0] : collective->out[0];
+    if (gather) in[0] = collective->in[0];
+    struct mt_linstr *c = mt_lowering_instr(l);
+    *c = (struct mt_linstr){.what = MT_LOWERED_OVERLAP,
+                            .nsources = 2,
+                            .sources = mt_arena_memdup(arena, sources, sizeof sources),
+                            .nin = 2,
+                            .nout = 1,
+                            .in = mt_arena_memdup(arena, in, sizeof in),
+                            .out = mt_arena_memdup(arena, &out, sizeof out),
+                            .scratch = -1,
+                            .message = {-1, -1}};
+    c->name = l->options->sketch ? op->name : mt_arena_printf(arena, "%s %s", mt_overlap_name(pair->form), op->name);
+    c->overlap = overlap_of(l, pair, &op->attr, &c->group);
+    c->tensor = mt_new(arena, struct mt_tensor, 3);
+    for (int k = 0; k < 3; k++) c->tensor[k] = l->low->values[k < 2 ? in[k] : out].tensor;
+}
+
+static int64_t no_scratch(void *context, const struct mt_call *call) {
+    (void)context, (void)call;
+    return 0;
+}
+
+int64_t mt_overlapped_scratch_bytes(const struct mt_lowering *l, const struct mt_linstr *c) {
+    const struct mt_lower_options *o = l->options;
+    return mt_overlap_scratch_bytes(&c->overlap->problem, c->overlap->me,
+                                    o->scratch_bytes ? o->scratch_bytes : no_scratch, o->context);
+}

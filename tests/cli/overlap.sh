@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# GEMMs that run together with their collectives in training plans: a plan with them, by a flag or by hand, is proven,
+# trains to the losses of the plan without them on ragged shares, and gives the same bits in every run; a rank that is
+# killed or stopped within one is named.
+. "$SOURCE/tests/cli/lib.bash"
+seq 1 4000 >text.txt
+losses() { sed -n 's/^ *"losses": \[\(.*\)\]$/\1/p' "$1" | tr -d ' ' | tr , '\n'; }
+hash_of() { sed -n 's/.*"parameter_hash": "\([0-9a-f]*\)".*/\1/p' "$1" | head -n 1; }
+job="--model gpt2:layers=1,heads=4,embed=32,context=16,vocab=256 --dropout 0.1 --batch 4 --steps 3 --ranks 3"
+
+# tensor OUT PRECISION: operators divided over heads, ffn and vocab, with nothing of some on some ranks
+tensor() {
+  $MOTLEY plan $job --precision "$2" -o samples.json >said.txt
+  local splits='' rules='' label
+  for label in 'heads 1 2,0,2' 'ffn 8 80,40,8' 'vocab 8 200,16,40'; do
+    set -- "$1" "$2" $label
+    splits+="{\"name\": \"$3\", \"label\": \"$3\", \"align\": $4, \"sizes\": [$5]}, "
+    rules+="{\"pattern\": \"*\", \"rule\": \"split\", \"split\": \"$3\"}, "
+  done
+  sed "s/^  \"splits\": \[/&$splits/; s/^  \"rules\": \[/&$rules/" samples.json >edited.json
+  $MOTLEY plan --check edited.json -o "$1" >said.txt
+}
+
+# decided FORMS PLAN OUT: the plan with another decision, edited by hand
+decided() {
+  sed '/"overlapped":/d; s/^  "gradients": {/&\n    "overlapped": "'"$1"'",/' "$2" >edited.json
+  $MOTLEY plan --check edited.json -o "$3" >said.txt
+}
+
+train() { # PLAN OUT
+  rm -rf "$2"
+  mpirun -n 3 $MOTLEY train "$1" --data text.txt --out "$2" >said.txt 2>&1 || fail "$1: $(cat said.txt)"
+}
+
+# same PLAN COUNT FORM...: of three ranks' programs, as many instructions; proven; the losses of plain; bits of each run
+same() {
+  local plan=$1 count=$2
+  $MOTLEY show program "$plan" --lowered >program.txt
+  [ "$(grep -c '; overlapped: ' program.txt)" = "$count" ] || fail "$plan: $(grep -c '; overlapped: ' program.txt)"
+  for form in "${@:3}"; do has "$form (" <program.txt || fail "$plan: no $form"; done
+  has '^window ' <program.txt || fail "no window"
+  $MOTLEY verify "$plan" --steps 1 >said.txt
+  has '^schedule *proven' <said.txt || fail "$plan: $(cat said.txt)"
+  train "$plan" one
+  train "$plan" two
+  losses one/run.json | paste - plain.txt | awk -v OFMT=%.17g -v most="$tolerance" '
+    { d = ($1 - $2) / $2; if (d < 0) d = -d; if (!(d < most)) { print; bad = 1 } } END { exit bad || NR != 3 }' ||
+    fail "$plan: other losses"
+  [ -n "$(hash_of one/run.json)" ] && [ "$(hash_of one/run.json)" = "$(hash_of two/run.json)" ] || fail "$plan: other bits"
+}
+
+for precision in f64 f32 bf16; do
+  case $precision in f64) tolerance=1e-11 ;; f32) tolerance=1e-5 ;; bf16) tolerance=2e-3 ;; esac
+  tensor tensor.json $precision
+  train tensor.json plain
+  losses plain/run.json >plain.txt
+  decided reduce tensor.json reduce.json
+  same reduce.json 15 GEMM+AllReduce
+done
+
+# States in shares: what the flag decides, and what a hand takes back.
+tolerance=1e-11
+$MOTLEY plan $job --precision f64 --storage split --storage-shares embed=16,0,16 -o plain.json >said.txt
+train plain.json plain
+losses plain/run.json >plain.txt
+$MOTLEY plan $job --precision f64 --storage split --storage-shares embed=16,0,16 --overlap scatter -o flag.json >said.txt
+grep -q '"overlapped": "scatter"' flag.json || fail "the flag is not in the plan"
+same flag.json 12 GEMM+ReduceScatter
+decided none flag.json none.json
+! grep -q overlapped none.json || fail "none is written"
+$MOTLEY show program none.json --lowered >program.txt
+! grep -q '; overlapped: \|^window' program.txt || fail "something is overlapped"
+$MOTLEY show flag.json | has 'GEMMs' || fail "motley show does not tell"
+refused 2 'is not known' $MOTLEY plan $job --overlap sometimes -o x.json
+refused 2 'only CPUs run such instructions' $MOTLEY plan $job --device cuda --overlap scatter -o x.json
+
+# A rank that is killed, or stopped, while the others wait for its tiles.
+$MOTLEY plan --model gpt2:layers=2,heads=2,embed=64,context=64,vocab=256 --batch 6 --steps 1000000 --ranks 3 \
+  --storage split --overlap scatter -o long.json >said.txt
+for signal in KILL STOP; do
+  rm -rf run run.txt
+  timeout 120 mpirun -n 3 sh -c 'echo $$ >pid.$OMPI_COMM_WORLD_RANK; exec "$@"' sh $MOTLEY train long.json \
+    --data text.txt --out run --heartbeat 3 >run.txt 2>&1 &
+  job_pid=$!
+  wait_for 'grep -q "step *[2-9][0-9]" run.txt'
+  kill -$signal "$(cat pid.1)"
+  began=$SECONDS code=0
+  wait $job_pid || code=$?
+  [ $code != 0 ] && [ $code != 124 ] || fail "$signal: code $code: $(cat run.txt)"
+  [ $((SECONDS - began)) -le 20 ] || fail "$signal: it took $((SECONDS - began)) s"
+  grep -q '^motley: .*rank 1' run.txt || fail "$signal: rank 1 is not named: $(tail -n 5 run.txt)"
+  kill -KILL "$(cat pid.1)" 2>>run.txt || true
+done
