@@ -5,7 +5,7 @@ set -euo pipefail
 
 build="gcc libc6-dev make cmake pkg-config openmpi-bin libopenmpi-dev libjansson-dev libxxhash-dev libutf8proc-dev libdnnl-dev libhwloc-dev libpmix-dev libglpk-dev"
 data="bible-kjv"
-test="ninja-build libonnx-testdata libonnx-dev protobuf-c-compiler libprotobuf-c-dev iproute2"
+test="ninja-build libonnx-testdata libonnx-dev protobuf-c-compiler libprotobuf-c-dev iproute2 jq"
 
 packages=""
 for group in "${@:-build}"; do

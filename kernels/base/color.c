@@ -10,9 +10,11 @@ const char *const mt_color_names[] = {
 
 static enum mt_color chosen;
 
-static const char *const sequences[] = {
-    [MT_STYLE_PLAIN] = "",         [MT_STYLE_HEADING] = "\033[1m", [MT_STYLE_WARNING] = "\033[33m",
-    [MT_STYLE_ERROR] = "\033[31m", [MT_STYLE_BETTER] = "\033[32m", [MT_STYLE_FAINT] = "\033[2m"};
+static const char *const sequences[] = {[MT_STYLE_PLAIN] = "",
+                                        [MT_STYLE_HEADING] = "\033[1m",
+                                        [MT_STYLE_WARNING] = "\033[33m",
+                                        [MT_STYLE_ERROR] = "\033[31m",
+                                        [MT_STYLE_BETTER] = "\033[32m"};
 
 void mt_color_choose(enum mt_color color) {
     chosen = color;

@@ -15,7 +15,7 @@
 enum mt_color { MT_COLOR_AUTO, MT_COLOR_ALWAYS, MT_COLOR_NEVER };
 extern const char *const mt_color_names[]; /* ends with null */
 
-enum mt_style { MT_STYLE_PLAIN, MT_STYLE_HEADING, MT_STYLE_WARNING, MT_STYLE_ERROR, MT_STYLE_BETTER, MT_STYLE_FAINT };
+enum mt_style { MT_STYLE_PLAIN, MT_STYLE_HEADING, MT_STYLE_WARNING, MT_STYLE_ERROR, MT_STYLE_BETTER };
 
 void mt_color_choose(enum mt_color color); /* for all files of the process */
 bool mt_color_is_on(FILE *file);

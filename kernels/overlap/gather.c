@@ -1,7 +1,7 @@
 /* AllGather+GEMM: at the start each rank puts its rows, in chunks, into its peers' staging, to one peer after the other
  * (rank r to r + 1 first), so that every link has one sender at a time. Tiles of a rank's own rows come first and await
  * nothing; then those of rank r - 1, whose chunks arrive first, and so on. A tile has rows of one rank only, and awaits
- * the chunks that it reads. */
+ * the chunks that it reads. Last come the copies, where the gathered operand is kept. */
 #include "kernels/overlap/internal.h"
 
 /* Flags: the chunks of all ranks, in order. */
@@ -31,11 +31,13 @@ static void put_rows(const struct mt_overlap *p, int me, int peer, struct mt_ove
     }
 }
 
-static void add_tiles(const struct mt_overlap *p, int me, int of, struct mt_overlap_schedule *schedule) {
-    int64_t first = mt_overlap_start(p->rows, of), cols = p->shares[me];
+/* The tiles that read rows of rank `of`: of the product, or copies of the rows where they are kept. */
+static void add_tiles(const struct mt_overlap *p, int me, int of, bool copies, struct mt_overlap_schedule *schedule) {
+    int64_t first = mt_overlap_start(p->rows, of), cols = copies ? p->k : p->shares[me];
     for (int64_t i = 0; i < mt_overlap_pieces(p->rows[of], p->tile[0]); i++)
         for (int64_t j = 0; j < mt_overlap_pieces(cols, p->tile[1]); j++) {
-            struct mt_overlap_tile tile = {.kind = MT_TILE_MATMUL, .to = MT_OVERLAP_OUT};
+            struct mt_overlap_tile tile = {.kind = copies ? MT_TILE_COPY : MT_TILE_MATMUL,
+                                           .to = copies ? MT_OVERLAP_WHOLE : MT_OVERLAP_OUT};
             tile.from = of == me ? MT_OVERLAP_A : MT_OVERLAP_STAGED;
             int64_t at = mt_overlap_piece(p->rows[of], p->tile[0], i, &tile.rows);
             tile.col = mt_overlap_piece(cols, p->tile[1], j, &tile.cols);
@@ -50,7 +52,8 @@ static void add_tiles(const struct mt_overlap *p, int me, int of, struct mt_over
 void mt_overlap_gather(const struct mt_overlap *p, int me, struct mt_overlap_schedule *schedule) {
     for (int k = 1; k < p->n; k++) {
         int peer = (me + k) % p->n;
-        if (p->shares[peer]) put_rows(p, me, peer, schedule);
+        if (p->shares[peer] || p->keep) put_rows(p, me, peer, schedule);
     }
-    for (int k = 0; k < p->n; k++) add_tiles(p, me, (me + p->n - k) % p->n, schedule);
+    for (int copies = 0; copies <= p->keep; copies++)
+        for (int k = 0; k < p->n; k++) add_tiles(p, me, (me + p->n - k) % p->n, copies, schedule);
 }

@@ -26,7 +26,8 @@ void mt_overlap_extent(const struct mt_overlap *p, int rank, enum mt_overlap_buf
     case MT_OVERLAP_A: rows = gather ? p->rows[rank] : p->m, cols = gather ? p->k : share; break;
     case MT_OVERLAP_PARTIAL: rows = !gather && share ? p->m : 0, cols = p->cols; break;
     case MT_OVERLAP_OUT: rows = gather || reduce ? p->m : p->rows[rank], cols = gather ? share : p->cols; break;
-    case MT_OVERLAP_STAGED: rows = gather && share ? p->m : 0, cols = p->k; break;
+    case MT_OVERLAP_WHOLE: rows = gather && p->keep ? p->m : 0, cols = p->k; break;
+    case MT_OVERLAP_STAGED: rows = gather && (share || p->keep) ? p->m : 0, cols = p->k; break;
     case MT_OVERLAP_SLOTS: rows = gather ? 0 : p->n * mt_overlap_owned(p, rank, &first), cols = p->cols; break;
     case MT_OVERLAP_RESULT: rows = reduce && !p->direct ? p->m : 0, cols = p->cols; break;
     case MT_OVERLAP_NBUFFERS: break;
@@ -36,7 +37,7 @@ void mt_overlap_extent(const struct mt_overlap *p, int rank, enum mt_overlap_buf
 }
 
 enum mt_type mt_overlap_type(const struct mt_overlap *p, enum mt_overlap_buffer buffer) {
-    return buffer == MT_OVERLAP_A ? p->type : buffer == MT_OVERLAP_OUT ? p->out : p->wire;
+    return buffer == MT_OVERLAP_A || buffer == MT_OVERLAP_WHOLE ? p->type : buffer == MT_OVERLAP_OUT ? p->out : p->wire;
 }
 
 /* ---- places ---- */
@@ -115,7 +116,7 @@ void mt_overlap_add_put(struct mt_overlap_schedule *s, struct mt_overlap_put put
 bool mt_overlap_sends(const struct mt_overlap *p, int s, int r) {
     bool some = p->shares[s] > 0;
     switch (p->form) {
-    case MT_OVERLAP_GATHER: return p->rows[s] > 0 && p->shares[r] > 0;
+    case MT_OVERLAP_GATHER: return p->rows[s] > 0 && (p->shares[r] > 0 || p->keep);
     case MT_OVERLAP_SCATTER: return some && p->rows[r] > 0;
     case MT_OVERLAP_REDUCE: return p->direct ? some : p->rows[s] > 0 || (some && p->rows[r] > 0);
     case MT_OVERLAP_NFORMS: break;
@@ -161,6 +162,8 @@ enum mt_status mt_overlap_check(const struct mt_overlap *p, struct mt_err *err) 
         return mt_fail(err, MT_EINPUT, "%s: type %s, sent as %s", name, mt_type_name(p->type), mt_type_name(p->wire));
     if (p->direct && p->form != MT_OVERLAP_REDUCE)
         return mt_fail(err, MT_EINPUT, "%s: only GEMM+AllReduce can be direct", name);
+    if (p->keep && p->form != MT_OVERLAP_GATHER)
+        return mt_fail(err, MT_EINPUT, "%s: only AllGather+GEMM keeps its operand", name);
     for (int r = 0; r < p->n; r++) {
         if (p->rows[r] < 0 || p->shares[r] < 0) return mt_fail(err, MT_EINPUT, "%s: a negative share", name);
         rows += p->rows[r], shares += p->shares[r];

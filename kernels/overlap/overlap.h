@@ -58,6 +58,7 @@ struct mt_overlap {
     int64_t chunk;         /* gather: most rows of a put */
     int mix;     /* scatter, reduce: after so many tiles for peers comes one of a rank's own; 0: all at the end */
     bool direct; /* reduce: every rank adds all rows */
+    bool keep;   /* gather: A as a whole is a result as well, of all ranks */
 };
 
 const char *mt_overlap_name(enum mt_overlap_form form); /* "AllGather+GEMM", ... */
@@ -67,6 +68,7 @@ enum mt_overlap_buffer {
     MT_OVERLAP_A,       /* its operand */
     MT_OVERLAP_PARTIAL, /* its partial sums for others, of the wire type: m by cols */
     MT_OVERLAP_OUT,     /* its result */
+    MT_OVERLAP_WHOLE,   /* A, gathered, as a result */
     MT_OVERLAP_STAGED,  /* window: A, gathered; a rank's own rows stay in A */
     MT_OVERLAP_SLOTS,   /* window: partial sums of the rows it owns, a block of rows for each rank */
     MT_OVERLAP_RESULT,  /* window: the sums of all rows, rounded to the wire type */
@@ -104,7 +106,7 @@ struct mt_overlap_wait {
 enum mt_overlap_tile_kind {
     MT_TILE_MATMUL, /* to[row, col] = from[from_row, all of k] B[all of k, col]; B's column is that of `to` */
     MT_TILE_ADD,    /* to[row, col] = the sum over contributing ranks s of slot s [from_row, col] */
-    MT_TILE_COPY,   /* to[row, col] = from[from_row, col] */
+    MT_TILE_COPY,   /* to[row, col] = from[from_row, col]: a sum, or rows of A */
 };
 struct mt_overlap_tile {
     enum mt_overlap_tile_kind kind;
@@ -148,6 +150,7 @@ struct mt_call;
 struct mt_overlap_operands {
     const void *a, *b;                /* a is [rows, k] or with trans_a (not to be gathered) [k, rows]; */
     bool trans_a, trans_b, trans_out; /* b is [k, columns] or with trans_b [columns, k]; */
+    void *whole;                      /* [m, k], where it is kept */
     void *out;                        /* out is [rows, columns] or with trans_out [columns, rows] */
     const struct mt_backend *matmul;  /* runs the tiles */
     void *scratch;                    /* of mt_overlap_scratch_bytes, 64-byte aligned */

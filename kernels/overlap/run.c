@@ -72,7 +72,8 @@ static int64_t lay_out(struct run *run, char *memory) {
     run->packed_b = memory + at;
     at += round_up(b[0] * b[1] * size);
     run->tile = memory + at;
-    at += round_up(least(p->tile[0], p->m) * least(p->tile[1], p->cols) * acc);
+    int64_t widest = p->keep && p->k > p->cols ? p->k : p->cols;
+    at += round_up(least(p->tile[0], p->m) * least(p->tile[1], widest) * acc);
     run->line = memory + at;
     at += round_up(least(p->tile[0], p->m) * acc);
     run->matmul_scratch = memory + at;
@@ -276,6 +277,7 @@ enum mt_status mt_overlap_run(const struct mt_overlap *problem, const struct mt_
     operands->computed_s = 0;
     run.buffer[MT_OVERLAP_A] = (char *)(uintptr_t)operands->a;
     run.buffer[MT_OVERLAP_OUT] = operands->out;
+    run.buffer[MT_OVERLAP_WHOLE] = operands->whole;
     for (enum mt_overlap_buffer b = 0; b < MT_OVERLAP_NBUFFERS; b++) {
         mt_overlap_extent(problem, run.me, b, run.extent[b]);
         if (mt_overlap_in_window(b))

@@ -17,9 +17,11 @@ static void *address(const struct mt_executor *ex, const struct mt_lowered *low,
     return ex->arena + low->values[value].offset_bytes;
 }
 
-static struct mt_piece *resolve_pieces(struct mt_executor *ex, const struct mt_piece *pieces, int count) {
+static struct mt_piece *resolve_pieces(struct mt_executor *ex, const struct mt_lowered *low, const struct mt_linstr *c,
+                                       bool unpack, const struct mt_piece *pieces, const int *of, int count) {
     struct mt_piece *resolved = mt_arena_memdup(&ex->host, pieces, (size_t)count * sizeof *pieces);
-    for (int i = 0; i < count; i++) resolved[i].data = ex->arena + (uintptr_t)pieces[i].data;
+    for (int i = 0; i < count; i++)
+        resolved[i].data = ex->arena + mt_linstr_piece_at(low, c, unpack, &pieces[i], of[i]);
     return resolved;
 }
 
@@ -39,22 +41,24 @@ static void prepare_operator(struct mt_executor *ex, struct replay *run, int i) 
 
 static void prepare_message(struct mt_executor *ex, struct replay *run, int i) {
     const struct mt_linstr *c = &run->low->instrs[i];
-    run->messages[i] = (struct mt_coll_call){.problem = c->problem,
-                                             .schedule = c->schedule,
-                                             .comm = ex->comm,
-                                             .group = c->group,
-                                             .deadline_s = ex->deadline_s,
-                                             .npack = c->npack,
-                                             .nunpack = c->nunpack,
-                                             .pack = resolve_pieces(ex, c->pack, c->npack),
-                                             .unpack = resolve_pieces(ex, c->unpack, c->nunpack),
-                                             .zero = c->zero,
-                                             .what = c->name};
+    run->messages[i] =
+        (struct mt_coll_call){.problem = c->problem,
+                              .schedule = c->schedule,
+                              .comm = ex->comm,
+                              .group = c->group,
+                              .deadline_s = ex->deadline_s,
+                              .npack = c->npack,
+                              .nunpack = c->nunpack,
+                              .pack = resolve_pieces(ex, run->low, c, false, c->pack, c->pack_of, c->npack),
+                              .unpack = resolve_pieces(ex, run->low, c, true, c->unpack, c->unpack_of, c->nunpack),
+                              .zero = c->zero,
+                              .what = c->name};
     for (int b = 0; b < 2; b++) {
         run->messages[i].message[b] = address(ex, run->low, c->message[b]);
         run->messages[i].message_count[b] = c->message_count[b];
         run->messages[i].nin_place[b] = c->nin_place[b];
-        run->messages[i].in_place[b] = resolve_pieces(ex, c->in_place[b], c->nin_place[b]);
+        run->messages[i].in_place[b] =
+            resolve_pieces(ex, run->low, c, b, c->in_place[b], c->in_place_of[b], c->nin_place[b]);
     }
     mt_coll_call_locate(&run->messages[i], ex->arena, &ex->host);
 }
@@ -69,22 +73,24 @@ static void prepare_overlap(struct mt_executor *ex, struct replay *run, int i) {
     tensors[2].type = mt_type_acc(o->problem.type);
     struct mt_call tile = {
         .kind = MT_OP_matmul, .attr = &attr, .nin = 2, .nout = 1, .in = tensors, .out = tensors + 2, .what = c->name};
-    run->overlaps[i] = (struct mt_overlap_call){.problem = &o->problem,
-                                                .schedule = o->schedule,
-                                                .window = ex->window,
-                                                .base = run->window_base + o->window_at,
-                                                .epoch = &run->epochs[o->region],
-                                                .operands = {.a = address(ex, run->low, c->in[0]),
-                                                             .b = address(ex, run->low, c->in[1]),
-                                                             .trans_a = o->trans_a,
-                                                             .trans_b = o->trans_b,
-                                                             .trans_out = o->trans_out,
-                                                             .out = address(ex, run->low, c->out[0]),
-                                                             .matmul = mt_device_backend(ex->device, &tile),
-                                                             .scratch = address(ex, run->low, c->scratch),
-                                                             .ranks = c->group,
-                                                             .names = ex->comm->names,
-                                                             .what = c->name}};
+    run->overlaps[i] =
+        (struct mt_overlap_call){.problem = &o->problem,
+                                 .schedule = o->schedule,
+                                 .window = ex->window,
+                                 .base = run->window_base + o->window_at,
+                                 .epoch = &run->epochs[o->region],
+                                 .operands = {.a = address(ex, run->low, c->in[0]),
+                                              .b = address(ex, run->low, c->in[1]),
+                                              .trans_a = o->trans_a,
+                                              .trans_b = o->trans_b,
+                                              .trans_out = o->trans_out,
+                                              .whole = c->nout > 1 ? address(ex, run->low, c->out[1]) : NULL,
+                                              .out = address(ex, run->low, c->out[0]),
+                                              .matmul = mt_device_backend(ex->device, &tile),
+                                              .scratch = address(ex, run->low, c->scratch),
+                                              .ranks = c->group,
+                                              .names = ex->comm->names,
+                                              .what = c->name}};
 }
 
 /* Whether the next instruction may overlap this one's end, which no other stream waits for. */

@@ -13,8 +13,7 @@
 #include "synth/ops/ops.h"
 
 enum { MOST_STATES = 400, MOST_STATES_ALONE = 2000, MOST_JUDGED = 10 }; /* alone: of one strategy that is wanted */
-static const double hopeless = 1.5; /* times the best judged step: not judged when it is priced so */
-static const double gain = 0.999;   /* what other shares must make of the step to be looked for again */
+static const double gain = 0.999; /* what other shares must make of the step to be looked for again */
 
 /* ---- the ranks ---- */
 
@@ -262,10 +261,18 @@ static enum mt_status improve_times(struct mt_dividing *d, int most) {
     return st;
 }
 
+/* Whether all ranks are as fast and have as much memory: their first shares are as good as any. */
+static bool are_equal(const struct mt_dividing *d) {
+    const int64_t *memory = d->divide->memory_bytes;
+    bool equal = true;
+    for (int r = 1; r < d->nranks; r++) equal &= d->speed[r] == d->speed[0] && (!memory || memory[r] == memory[0]);
+    return equal;
+}
+
 /* Other shares for what is best, as long as they help. */
 static enum mt_status improve_shares(struct mt_dividing *d) {
     int capacity = d->found->ncandidates;
-    for (int round = 0; round < 4 && d->found->best && mt_now_s() < d->divide->end_s; round++) {
+    for (int round = 0; round < 4 && d->found->best && !are_equal(d) && mt_now_s() < d->divide->end_s; round++) {
         struct mt_divided *best = d->found->best, *other;
         enum mt_status st = mt_divide_balance(d, best, &other);
         if (st) return st;
@@ -285,9 +292,7 @@ static enum mt_status judge_all(struct mt_dividing *d) {
     struct mt_divided **order = mt_arena_memdup(d->arena, found->candidates, (size_t)n * sizeof *order);
     qsort(order, (size_t)n, sizeof *order, by_price);
     for (int i = 0, judged = 0; i < n; i++) {
-        double known = d->divide->known_s > 0 ? d->divide->known_s : INFINITY;
-        if (found->best) known = fmin(known, found->best->prediction.step_s);
-        bool may_win = judged < MOST_JUDGED && order[i]->priced_s <= hopeless * known;
+        bool may_win = judged < MOST_JUDGED && !mt_divide_is_hopeless(d, order[i]->priced_s);
         if (!(may_win || d->divide->compare) || mt_now_s() > d->divide->end_s) continue;
         enum mt_status st = judge(d, order[i]);
         if (!st && (order[i]->too_large || (order[i]->judged && !order[i]->fits)))
@@ -301,25 +306,27 @@ static enum mt_status judge_all(struct mt_dividing *d) {
 /* ---- few layers ---- */
 
 enum { MOST_WITH_ALL = 4 };
-static const double near = 1.03; /* times the best judged step with all layers: judged so, too */
-static const double far = 1.15;  /* times the step that is known: not judged with all layers */
+static const double near = 1.03;  /* times the best judged step with all layers: judged so, too */
+static const double far = 1.15;   /* times the step that is known: not judged with all layers */
+static const double little = 0.1; /* of its memory: what a rank may lack with few layers to be judged with all */
 
-/* Bytes that the rank which lacks most lacks; 0: it fits. */
+/* What the rank lacks that lacks most, as a part of its memory; 0: it fits. */
 static double lacks(const struct mt_dividing *d, const struct mt_divided *c) {
     double most = 0;
     for (int r = 0; r < d->nranks && d->divide->memory_bytes; r++)
         if (d->divide->memory_bytes[r])
-            most = fmax(most, (double)(mt_rank_needs_bytes(&c->prediction.ranks[r]) - d->divide->memory_bytes[r]));
+            most = fmax(most,
+                        (double)mt_rank_needs_bytes(&c->prediction.ranks[r]) / (double)d->divide->memory_bytes[r] - 1);
     return most;
 }
 
-/* The next to be judged with all layers: the fastest that fits; where none does, what lacks least. */
+/* The next to be judged with all layers: the fastest that fits; where none does, what lacks least, and little. */
 static struct mt_divided *next_with_all(const struct mt_dividing *d, const struct mt_divide_found *few,
                                         const bool *done, bool fits) {
     struct mt_divided *next = NULL;
     for (int i = 0; i < few->ncandidates; i++) {
         struct mt_divided *c = few->candidates[i];
-        if (done[i] || !c->judged || c->fits != fits) continue;
+        if (done[i] || !c->judged || c->fits != fits || (!fits && lacks(d, c) > little)) continue;
         if (!next || (fits ? c->prediction.step_s < next->prediction.step_s : lacks(d, c) < lacks(d, next))) next = c;
     }
     return next;

@@ -49,6 +49,8 @@ enum mt_status mt_divide_label(const struct mt_dividing *d, struct mt_split *spl
 
 /* Judge with as few micro-batches as fit into memory. A candidate that the builder refuses has the reason in `why`. */
 enum mt_status mt_divide_judge(struct mt_dividing *d, struct mt_divided *c);
+/* Whether a program that takes so long, by its price or its prediction, cannot become the best. */
+bool mt_divide_is_hopeless(const struct mt_dividing *d, double step_s);
 
 /* So many micro-batches of each rank's samples, or more, are needed for what is surely held to fit, by a count that is
  * much quicker than lowering; more than `most`: no number will do. Of fewer layers, c->plan is read. */

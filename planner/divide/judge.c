@@ -1,4 +1,5 @@
 /* Candidates as programs, and their predictions. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -203,6 +204,13 @@ static int64_t next_count(const struct mt_dividing *d, const struct mt_divided *
     return next;
 }
 
+bool mt_divide_is_hopeless(const struct mt_dividing *d, double step_s) {
+    static const double hopeless = 1.5; /* times the best step */
+    double known = d->divide->known_s > 0 ? d->divide->known_s : INFINITY;
+    if (d->found->best) known = fmin(known, d->found->best->prediction.step_s);
+    return step_s > hopeless * known;
+}
+
 enum { MOST_TRIES = 4 };
 
 enum mt_status mt_divide_judge(struct mt_dividing *d, struct mt_divided *c) {
@@ -229,6 +237,7 @@ enum mt_status mt_divide_judge(struct mt_dividing *d, struct mt_divided *c) {
         c->judged = false;
         enum mt_status st = predict(d, c);
         if (st || !c->judged || c->fits) return st;
+        if (!d->divide->compare && mt_divide_is_hopeless(d, c->prediction.step_s)) break; /* more take longer */
         count = next_count(d, c, count);
     }
     return MT_OK;

@@ -81,8 +81,8 @@ void mt_predict_overlap_rates(const struct mt_costs *costs, const struct mt_over
 }
 
 static uint64_t key_of(const struct mt_overlap *p, const int *group) {
-    int64_t what[] = {p->form, p->n,       p->m,       p->cols,  p->k,   p->type,  p->out,
-                      p->wire, p->tile[0], p->tile[1], p->chunk, p->mix, p->direct};
+    int64_t what[] = {p->form, p->n,       p->m,       p->cols,  p->k,   p->type,   p->out,
+                      p->wire, p->tile[0], p->tile[1], p->chunk, p->mix, p->direct, p->keep};
     uint64_t key = mt_hash64(what, sizeof what, 0x6f7665726c6170);
     key = mt_hash64(p->rows, (size_t)p->n * sizeof *p->rows, key);
     key = mt_hash64(p->shares, (size_t)p->n * sizeof *p->shares, key);

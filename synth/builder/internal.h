@@ -48,6 +48,7 @@ struct conversion { /* from one layout to another; kept, because it is computed 
     int *group;                                   /* [nranks] */
     enum { NOT_ASKED, TOGETHER, APART } replicas; /* whether those of the new layout are in one group */
     int route;                                    /* + 1; 0: not asked */
+    int within;                                   /* nodes: + 2; 0: not asked */
 };
 
 struct mt_builder {

@@ -62,11 +62,17 @@ static int layout_of_update(struct mt_builder *b, int gvalue) {
     return found;
 }
 
+static int layout_within_nodes(struct mt_builder *b, int from, int to) {
+    struct conversion *c = mt_builder_known_conversion(b, from, to);
+    if (!c->within) c->within = mt_layout_within_nodes(&b->program->layouts, &b->mesh, from, to) + 2;
+    return c->within - 2;
+}
+
 /* The layout of the accumulator of a sum that is made in layout `fresh`; -1: the same. */
 static int layout_of_accumulator(struct mt_builder *b, int gvalue, int fresh) {
     int layout = reduces_each(b) ? layout_of_update(b, gvalue) : -1;
     if (layout < 0 || b->choice->decisions.reduced == MT_REDUCED_MICRO_BATCH || b->mesh.nnodes == 1) return layout;
-    return mt_builder_is_partial(b, fresh) ? mt_layout_within_nodes(&b->program->layouts, &b->mesh, fresh, layout) : -1;
+    return mt_builder_is_partial(b, fresh) ? layout_within_nodes(b, fresh, layout) : -1;
 }
 
 /* A LINEAR rule adds up what is held as parts, which may be other values of LAST than of BODY. */

@@ -7,37 +7,6 @@
 #include "kernels/base/number/hash.h"
 #include "synth/layout/cover.h"
 
-int64_t mt_box_count(const struct mt_box *box, int naxes) {
-    int64_t n = 1;
-    for (int a = 0; a < naxes; a++) n *= box->hi[a] > box->lo[a] ? box->hi[a] - box->lo[a] : 0;
-    return n;
-}
-
-bool mt_box_equal(const struct mt_box *a, const struct mt_box *b, int naxes) {
-    for (int i = 0; i < naxes; i++)
-        if (a->lo[i] != b->lo[i] || a->hi[i] != b->hi[i]) return false;
-    return true;
-}
-
-bool mt_box_within(const struct mt_box *inner, const struct mt_box *outer, int naxes) {
-    if (!mt_box_count(inner, naxes)) return true;
-    for (int i = 0; i < naxes; i++)
-        if (inner->lo[i] < outer->lo[i] || inner->hi[i] > outer->hi[i]) return false;
-    return true;
-}
-
-bool mt_box_intersect(const struct mt_box *a, const struct mt_box *b, int naxes, struct mt_box *out) {
-    struct mt_box box = {{0}, {0}};
-    bool some = true;
-    for (int i = 0; i < naxes; i++) {
-        box.lo[i] = a->lo[i] > b->lo[i] ? a->lo[i] : b->lo[i];
-        box.hi[i] = a->hi[i] < b->hi[i] ? a->hi[i] : b->hi[i];
-        some = some && box.lo[i] < box.hi[i];
-    }
-    *out = some ? box : (struct mt_box){{0}, {0}};
-    return some;
-}
-
 void mt_layouts_init(struct mt_layouts *table, int nranks) {
     *table = (struct mt_layouts){.nranks = nranks};
 }
@@ -47,15 +16,19 @@ void mt_layouts_release(struct mt_layouts *table) {
     *table = (struct mt_layouts){0};
 }
 
+/* One number more; numbers are few and short, so that a call for each would take longer. */
+static inline uint64_t mixed(uint64_t h, int64_t x) {
+    h = (h ^ (uint64_t)x) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 29;
+}
+
 static uint64_t content_hash(const struct mt_layout *l, int nranks) {
     uint64_t h = mt_hash64(l->extent, (size_t)l->naxes * sizeof *l->extent, (uint64_t)l->naxes);
     h = mt_hash64(l->part, (size_t)nranks * sizeof *l->part, h ^ (uint64_t)l->reduce);
     h = mt_hash64(l->cover, (size_t)l->nparts * sizeof *l->cover, h);
-    for (int r = 0; r < nranks; r++) {
-        h = mt_hash64(l->box[r].lo, (size_t)l->naxes * sizeof(int64_t), h);
-        h = mt_hash64(l->box[r].hi, (size_t)l->naxes * sizeof(int64_t), h);
-    }
-    return h;
+    for (int r = 0; r < nranks; r++)
+        for (int a = 0; a < l->naxes; a++) h = mixed(mixed(h, l->box[r].lo[a]), l->box[r].hi[a]);
+    return h ^ h >> 32;
 }
 
 static bool content_equal(const struct mt_layout *a, const struct mt_layout *b, int nranks) {

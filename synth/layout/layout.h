@@ -124,10 +124,42 @@ int mt_layout_of(struct mt_layouts *table, int naxes, const int64_t *extent, con
  * the next call. */
 int *mt_layout_noted(struct mt_layouts *table, uint64_t hash);
 
-int64_t mt_box_count(const struct mt_box *box, int naxes); /* elements; 0 if empty; 1 for scalars */
-bool mt_box_equal(const struct mt_box *a, const struct mt_box *b, int naxes);
-bool mt_box_within(const struct mt_box *inner, const struct mt_box *outer, int naxes); /* an empty box is within any */
-bool mt_box_intersect(const struct mt_box *a, const struct mt_box *b, int naxes, struct mt_box *out); /* false: empty */
+/* Elements; 0 if empty; 1 for scalars. */
+static inline int64_t mt_box_count(const struct mt_box *box, int naxes) {
+    int64_t n = 1;
+    for (int a = 0; a < naxes; a++) n *= box->hi[a] > box->lo[a] ? box->hi[a] - box->lo[a] : 0;
+    return n;
+}
+
+static inline bool mt_box_equal(const struct mt_box *a, const struct mt_box *b, int naxes) {
+    for (int i = 0; i < naxes; i++)
+        if (a->lo[i] != b->lo[i] || a->hi[i] != b->hi[i]) return false;
+    return true;
+}
+
+/* An empty box is within any. */
+static inline bool mt_box_within(const struct mt_box *inner, const struct mt_box *outer, int naxes) {
+    bool within = true, empty = false;
+    for (int i = 0; i < naxes; i++) {
+        within &= inner->lo[i] >= outer->lo[i] && inner->hi[i] <= outer->hi[i];
+        empty |= inner->hi[i] <= inner->lo[i];
+    }
+    return within || empty;
+}
+
+/* False: empty. */
+static inline bool mt_box_intersect(const struct mt_box *a, const struct mt_box *b, int naxes, struct mt_box *out) {
+    for (int i = 0; i < naxes; i++)
+        if ((a->lo[i] > b->lo[i] ? a->lo[i] : b->lo[i]) >= (a->hi[i] < b->hi[i] ? a->hi[i] : b->hi[i]))
+            return *out = (struct mt_box){{0}, {0}}, false;
+    struct mt_box box = {{0}, {0}};
+    for (int i = 0; i < naxes; i++) {
+        box.lo[i] = a->lo[i] > b->lo[i] ? a->lo[i] : b->lo[i];
+        box.hi[i] = a->hi[i] < b->hi[i] ? a->hi[i] : b->hi[i];
+    }
+    *out = box;
+    return true;
+}
 
 /* Whether every element is in some cover, and in all parts of the covers that it is in; MT_EBUG names an element that
  * is missing. */
@@ -184,9 +216,9 @@ extern const enum mt_coll_kind mt_conversion_coll[MT_NCONVERSIONS];
 enum mt_conversion mt_layout_groups(const struct mt_layouts *table, int from, int to, int *group);
 
 /* The transfers of an ALL_TO_ALL between two layouts, in order of receiver; of those that share elements, in order of
- * part and sender, but the receiver itself comes first among a part's senders. `group` null: all ranks together. `only`:
- * the receivers of one group, by its number; -1: all. The list is in `arena`; returns its length, or -1 if a rank's group
- * lacks something of its new box. */
+ * part and sender, but the receiver itself comes first among a part's senders. `group` null: all ranks together.
+ * `only`: the receivers of one group, by its number; -1: all. The list is in `arena`; returns its length, or -1 if a
+ * rank's group lacks something of its new box. */
 struct mt_transfer {
     int from, to, part; /* ranks, and the old part; from -1: no part goes there, the elements are zero (or -inf) */
     bool adds;          /* reduced with an earlier part of the same elements */

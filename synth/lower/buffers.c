@@ -159,21 +159,23 @@ static struct mt_piece piece_of(const struct mt_lowering *l, int value, const st
         start += (from->box.lo[a] - whole->lo[a]) * stride;
         stride *= whole->hi[a] - whole->lo[a];
     }
-    piece.data =
-        (void *)(uintptr_t)(start * mt_type_size(type)); /* bytes in the tensor; order.c adds the tensor's offset */
+    piece.data = (void *)(uintptr_t)(start * mt_type_size(type));
     return piece;
 }
 
-/* The pieces that are packed (or unpacked), and in *owner the lvalue of each. */
-static struct mt_piece *pieces_of(const struct mt_lowering *l, const int *values, const struct mt_message_piece *from,
-                                  int count, int **owner) {
-    struct mt_piece *pieces = mt_new(&l->low->arena, struct mt_piece, count);
-    *owner = mt_new(&l->low->arena, int, count);
+/* The pieces that are packed (or unpacked), made once. */
+static const struct mt_lpieces *pieces_of(const struct mt_lowering *l, const int *values,
+                                          const struct mt_message_piece *from, int count, struct mt_lpieces *made) {
+    static const struct mt_lpieces none = {NULL, NULL};
+    if (!count) return &none;
+    if (made->pieces) return made;
+    made->pieces = mt_new(&l->low->arena, struct mt_piece, count);
+    made->of = mt_new(&l->low->arena, int, count);
     for (int i = 0; i < count; i++) {
-        (*owner)[i] = values[from[i].operand];
-        pieces[i] = piece_of(l, (*owner)[i], &from[i]);
+        made->of[i] = from[i].operand;
+        made->pieces[i] = piece_of(l, values[from[i].operand], &from[i]);
     }
-    return pieces;
+    return made;
 }
 
 /* ---- slices ---- */
@@ -183,7 +185,9 @@ static void fill_copy(struct mt_lowering *l, struct mt_linstr *c) {
     int out = c->out[0];
     struct mt_message_piece part = {.operand = 0, .box = *box_of(l, out)};
     c->npack = 1;
-    c->pack = pieces_of(l, c->in, &part, 1, &c->pack_value);
+    struct mt_lpieces made = {NULL, NULL};
+    pieces_of(l, c->in, &part, 1, &made);
+    c->pack = made.pieces, c->pack_of = made.of;
     c->message[0] = out;
     c->message_count[0] = mt_box_count(&part.box, naxes_of(l, out));
     enum mt_type type = l->program->values[out].type;
@@ -345,10 +349,19 @@ static void place_messages(struct mt_lowering *l, int instr, struct mt_linstr *c
     if (c->chunk.pipelined && c->chunk.part + 1 == c->chunk.parts && l->staging >= 0) part_halves(l, instr);
 }
 
-static void place_in_place(const struct mt_lowering *l, struct mt_linstr *c, int message, const int *values,
-                           const struct mt_message_side *side) {
-    c->nin_place[message] = side->nin_place;
-    c->in_place[message] = pieces_of(l, values, side->in_place, side->nin_place, &c->in_place_value[message]);
+static void add_pieces(const struct mt_lowering *l, struct mt_linstr *c, const struct mt_message *m,
+                       struct mt_made_message *made) {
+    const struct mt_lpieces *pack = pieces_of(l, c->in, m->pack.pieces, m->pack.count, &made->packed);
+    const struct mt_lpieces *unpack = pieces_of(l, c->out, m->unpack.pieces, m->unpack.count, &made->unpacked);
+    c->pack = pack->pieces, c->pack_of = pack->of;
+    c->unpack = unpack->pieces, c->unpack_of = unpack->of;
+    for (int b = 0; b < 2; b++) {
+        const struct mt_message_side *side = b ? &m->unpack : &m->pack;
+        const struct mt_lpieces *own =
+            pieces_of(l, b ? c->out : c->in, side->in_place, side->nin_place, &made->in_place[b]);
+        c->nin_place[b] = side->nin_place;
+        c->in_place[b] = own->pieces, c->in_place_of[b] = own->of;
+    }
 }
 
 static enum mt_status place_collective(struct mt_lowering *l, int instr, struct mt_linstr *c,
@@ -369,12 +382,7 @@ static enum mt_status place_collective(struct mt_lowering *l, int instr, struct 
     c->unpacked = (struct mt_lcopies){m.unpack.count, m.unpack.bytes};
     c->packed_rest = (struct mt_lcopies){m.pack.nrest, m.pack.rest_bytes};
     c->unpacked_rest = (struct mt_lcopies){m.unpack.nrest, m.unpack.rest_bytes};
-    if (!l->options->sketch) {
-        c->pack = pieces_of(l, c->in, m.pack.pieces, m.pack.count, &c->pack_value);
-        c->unpack = pieces_of(l, c->out, m.unpack.pieces, m.unpack.count, &c->unpack_value);
-        place_in_place(l, c, 0, c->in, &m.pack);
-        place_in_place(l, c, 1, c->out, &m.unpack);
-    }
+    if (!l->options->sketch) add_pieces(l, c, &m, made);
     return schedule(l, c, source->algorithm, made);
 }
 

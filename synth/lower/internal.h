@@ -25,10 +25,17 @@ struct mt_buffer {
     int64_t offset_bytes;
 };
 
+/* Pieces of the operands of a collective. */
+struct mt_lpieces {
+    struct mt_piece *pieces; /* null: not made yet */
+    int *of;
+};
+
 struct mt_made_message { /* shared by collectives with equal messages */
     struct mt_instr source;
     int part, parts;
     struct mt_message message;
+    struct mt_lpieces packed, unpacked, in_place[2];
     const struct mt_coll_algorithm *algorithm; /* of the schedule that was made last, or null */
     struct mt_schedule *schedule;
 };

@@ -59,7 +59,8 @@ struct mt_lvalue {
 enum mt_linstr_kind {
     MT_LOWERED_OP, /* an operator of ops.def; ZERO is `fill`, ACCUMULATE is `add` in place */
     MT_LOWERED_COLLECTIVE,
-    MT_LOWERED_OVERLAP, /* a matmul with its collective, from in[0] (the A of its problem) and in[1] to out[0] */
+    MT_LOWERED_OVERLAP, /* a matmul with its collective, from in[0] (the A of its problem) and in[1] to out[0];
+                           out[1]: the gathered A, where it is kept */
     MT_LOWERED_COPY, /* pack[0] of in[0] is copied to all of out[0], which is message 0: slices, states' new values */
     MT_LOWERED_ALIAS,
 };
@@ -115,12 +116,14 @@ struct mt_linstr {
     int npack, nunpack;
     struct mt_lcopies packed, unpacked;           /* where the collective runs on a message */
     struct mt_lcopies packed_rest, unpacked_rest; /* where it runs on the tensors: pieces that need a copy */
-    struct mt_piece *pack, *unpack;               /* data: the byte offset in the arena, cast to a pointer */
-    int *pack_value, *unpack_value;               /* the lvalues that the pieces are of */
-    /* Of an AllToAll: the blocks of messages 0 and 1 that are not copied (device.h), and the lvalues they are of. */
+    /* data: the byte offset in the operand's memory, cast to a pointer. Collectives with equal messages share pieces.
+     */
+    struct mt_piece *pack, *unpack;
+    int *pack_of, *unpack_of; /* the operands that the pieces are of: places in `in`; in `out` */
+    /* Of an AllToAll: the blocks of messages 0 and 1 that are not copied (device.h), and the operands they are of. */
     int nin_place[2];
     struct mt_piece *in_place[2];
-    int *in_place_value[2];
+    int *in_place_of[2];
     int message[2]; /* lvalues or -1; a tensor that serves as the message is named directly */
     /* Of a collective that is run in several (cut.h): which of its values, or which part of one, and which of them it
      * is. They follow each other without other instructions in between, and share their message. */
@@ -201,6 +204,13 @@ struct mt_lower_options {
 enum mt_status mt_lower(const struct mt_program *program, int rank, const struct mt_lower_options *options,
                         struct mt_lowered **lowered, struct mt_err *err);
 void mt_lowered_free(struct mt_lowered *lowered);
+
+/* Where a piece of operand `of` begins in the arena, bytes. unpack: of `out`, else of `in`. */
+static inline int64_t mt_linstr_piece_at(const struct mt_lowered *low, const struct mt_linstr *instr, bool unpack,
+                                         const struct mt_piece *piece, int of) {
+    int value = unpack ? instr->out[of] : instr->in[of];
+    return low->values[value].offset_bytes + (int64_t)(uintptr_t)piece->data;
+}
 
 /* Classes of ranks whose lowered programs are alike, and take the same memory: first[r] is the first rank of r's class.
  * Ranks of a class have boxes of the same extents, run BODY as often, and communicate in the same groups, or in groups

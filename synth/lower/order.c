@@ -234,11 +234,6 @@ static int64_t place_fixed(struct mt_lowering *l) {
     return top;
 }
 
-static void add_address(struct mt_piece *pieces, const int *values, int count, const struct mt_lowered *low) {
-    for (int i = 0; i < count && pieces; i++)
-        pieces[i].data = (void *)((uintptr_t)pieces[i].data + (uintptr_t)low->values[values[i]].offset_bytes);
-}
-
 static void place(struct mt_lowering *l, const int (*seen)[MT_MOST_STREAMS]) {
     struct mt_lowered *low = l->low;
     struct mt_memory_item *items = lifetimes(l);
@@ -250,12 +245,6 @@ static void place(struct mt_lowering *l, const int (*seen)[MT_MOST_STREAMS]) {
     }
     for (int v = 0; v < low->nvalues; v++)
         if (l->buffer[v] >= 0) low->values[v].offset_bytes = l->buffers[l->buffer[v]].offset_bytes + l->at[v];
-    for (int i = 0; i < low->ninstrs; i++) {
-        add_address(low->instrs[i].pack, low->instrs[i].pack_value, low->instrs[i].npack, low);
-        add_address(low->instrs[i].unpack, low->instrs[i].unpack_value, low->instrs[i].nunpack, low);
-        for (int b = 0; b < 2; b++)
-            add_address(low->instrs[i].in_place[b], low->instrs[i].in_place_value[b], low->instrs[i].nin_place[b], low);
-    }
     free(items);
 }
 

@@ -43,22 +43,22 @@ void mt_draft_overlap(struct mt_lowering *l, const struct mt_pair *pair) {
     bool gather = pair->form == MT_OVERLAP_GATHER;
     int sources[] = {pair->product, pair->collective};
     int in[] = {product->in[pair->transposed], product->in[!pair->transposed]};
-    int out = gather ? product->out[0] : collective->out[0];
+    int out[] = {gather ? product->out[0] : collective->out[0], collective->out[0]}, nout = 1 + pair->keep;
     if (gather) in[0] = collective->in[0];
     struct mt_linstr *c = mt_lowering_instr(l);
     *c = (struct mt_linstr){.what = MT_LOWERED_OVERLAP,
                             .nsources = 2,
                             .sources = mt_arena_memdup(arena, sources, sizeof sources),
                             .nin = 2,
-                            .nout = 1,
+                            .nout = nout,
                             .in = mt_arena_memdup(arena, in, sizeof in),
-                            .out = mt_arena_memdup(arena, &out, sizeof out),
+                            .out = mt_arena_memdup(arena, out, (size_t)nout * sizeof *out),
                             .scratch = -1,
                             .message = {-1, -1}};
     c->name = l->options->sketch ? op->name : mt_arena_printf(arena, "%s %s", mt_overlap_name(pair->form), op->name);
     c->overlap = overlap_of(l, pair, &op->attr, &c->group);
-    c->tensor = mt_new(arena, struct mt_tensor, 3);
-    for (int k = 0; k < 3; k++) c->tensor[k] = l->low->values[k < 2 ? in[k] : out].tensor;
+    c->tensor = mt_new(arena, struct mt_tensor, 2 + nout);
+    for (int k = 0; k < 2 + nout; k++) c->tensor[k] = l->low->values[k < 2 ? in[k] : out[k - 2]].tensor;
 }
 
 static int64_t no_scratch(void *context, const struct mt_call *call) {

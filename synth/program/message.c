@@ -497,19 +497,9 @@ enum mt_status mt_message_make(const struct mt_program *program, const struct mt
     return make_message(&m);
 }
 
-/* Elements of value v that all members of the rank's group send or keep. */
-static int64_t group_elements(const struct mt_program *p, const struct mt_instr *instr, int v, int rank) {
-    const struct mt_layout *from = &p->layouts.items[p->values[instr->in[v]].layout];
-    const struct mt_layout *to = &p->layouts.items[p->values[instr->out[v]].layout];
-    if (instr->coll == MT_ALL_REDUCE || instr->coll == MT_BROADCAST) return mt_box_count(&from->box[rank], from->naxes);
-    if (instr->coll == MT_ALL_GATHER) return mt_box_count(&to->box[rank], to->naxes);
-    int64_t count = 0;
-    for (int r = rank; r < p->nranks; r++)
-        if (instr->group[r] == instr->group[rank]) count += mt_box_count(&to->box[r], to->naxes);
-    return count;
-}
-
-/* The same of an AllToAll, by group: elements[nranks] is added to. */
+/* Elements of value v that all members of a group send or keep, in an AllToAll: elements[nranks], by group, is added
+ * to.
+ */
 static void add_exchanged(const struct mt_program *p, const struct mt_instr *instr, int v, int64_t *elements,
                           struct mt_arena *scratch) {
     int in = p->values[instr->in[v]].layout, out = p->values[instr->out[v]].layout;
@@ -533,10 +523,12 @@ int64_t mt_message_bytes(const struct mt_program *program, const struct mt_instr
             add_exchanged(program, instr, v, elements, &scratch);
             continue;
         }
+        bool all = instr->coll == MT_REDUCE_SCATTER, old = instr->coll == MT_ALL_REDUCE || instr->coll == MT_BROADCAST;
+        const struct mt_layout *l = mt_pvalue_layout(program, old ? instr->in[v] : instr->out[v]);
         memset(seen, 0, (size_t)program->nranks * sizeof *seen);
-        for (int r = 0; r < program->nranks; r++) {
+        for (int r = 0; r < program->nranks; r++) { /* of a group's first rank, or of all */
             int group = instr->group[r];
-            if (!seen[group]) elements[group] += group_elements(program, instr, v, r);
+            if (all || !seen[group]) elements[group] += mt_box_count(&l->box[r], l->naxes);
             seen[group] = true;
         }
     }

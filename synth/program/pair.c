@@ -223,7 +223,7 @@ static bool draw(const struct mt_program *p, const struct mt_pair *pair, int ran
                  struct mt_overlap *problem, int **group) {
     const struct mt_instr *product = instr_of(p, pair, pair->product),
                           *collective = instr_of(p, pair, pair->collective);
-    *problem = (struct mt_overlap){.form = pair->form};
+    *problem = (struct mt_overlap){.form = pair->form, .keep = pair->keep};
     *group = mt_new(arena, int, p->nranks);
     for (int r = 0; r < p->nranks; r++)
         if (collective->group[r] == collective->group[rank]) (*group)[problem->n++] = r;
@@ -259,8 +259,8 @@ struct finding {
 
 static bool same_problem(const struct mt_overlap *a, const struct mt_overlap *b) {
     return a->form == b->form && a->n == b->n && a->m == b->m && a->cols == b->cols && a->k == b->k &&
-           a->type == b->type && a->wire == b->wire && a->direct == b->direct && a->tile[0] == b->tile[0] &&
-           a->tile[1] == b->tile[1] && a->chunk == b->chunk && a->mix == b->mix &&
+           a->type == b->type && a->wire == b->wire && a->direct == b->direct && a->keep == b->keep &&
+           a->tile[0] == b->tile[0] && a->tile[1] == b->tile[1] && a->chunk == b->chunk && a->mix == b->mix &&
            !memcmp(a->rows, b->rows, (size_t)a->n * sizeof *a->rows) &&
            !memcmp(a->shares, b->shares, (size_t)a->n * sizeof *a->shares);
 }
@@ -340,7 +340,7 @@ static void find_gather(struct finding *f, enum mt_block_kind block, int index) 
     if (c->nin != 1 || !wanted(p, MT_OVERLAP_GATHER)) return;
     int v = c->in[0], w = c->out[0];
     struct reader reader = readers_of(p, w);
-    if (reader.count != 1 || reader.block != block) return;
+    if (reader.count < 1 || reader.block != block) return;
     const struct mt_instr *product = &p->blocks[block].instrs[reader.first];
     enum mt_type type = p->values[w].type;
     if (!matmul_of(p, product) || product->in[0] == product->in[1] || !fits(p, block, product, c)) return;
@@ -349,7 +349,8 @@ static void find_gather(struct finding *f, enum mt_block_kind block, int index) 
                              .product = reader.first,
                              .collective = index,
                              .form = MT_OVERLAP_GATHER,
-                             .transposed = product->in[1] == w});
+                             .transposed = product->in[1] == w,
+                             .keep = reader.count > 1});
 }
 
 static int in_order(const void *left, const void *right) {

@@ -3,7 +3,8 @@
  *   form     the program has                                                         of a group
  *   scatter  a matmul, and a ReduceScatter of its result, which nothing else reads    partial sums over k
  *   reduce   a matmul, and an AllReduce of its result, which nothing else reads       partial sums over k
- *   gather   an AllGather, and a matmul that is the first to read its result          rows of A
+ *   gather   an AllGather, and a matmul that is the first to read its result; kept    rows of A
+ *            if others read it as well
  *
  *   transposed  the problem is that of the transposed GEMM, (A B)' = B' A': the columns of the result are scattered, or
  *               B is gathered
@@ -25,7 +26,7 @@ struct mt_pair {
     enum mt_block_kind block;
     int product, collective; /* instructions of the block; the pair runs in the place of the product */
     enum mt_overlap_form form;
-    bool transposed;
+    bool transposed, keep;
     int region;
     int64_t window_at; /* where the region begins, on all ranks */
 };

@@ -38,7 +38,7 @@ int main(int argc, char **argv) {
                 shares[r] = (form == MT_OVERLAP_GATHER ? cols : k) / N;
             }
             struct mt_overlap problem = {
-                (enum mt_overlap_form)form, N, m, cols, k, rows, shares, MT_BF16, MT_BF16, MT_BF16, {128, 256}, m / N, 0, false};
+                (enum mt_overlap_form)form, N, m, cols, k, rows, shares, MT_BF16, MT_BF16, MT_BF16, {128, 256}, m / N, 0, false, false};
             struct mt_overlap_prediction best;
             bool faster;
             double begin_s = mt_now_s();

@@ -74,6 +74,23 @@ $MOTLEY show flag.json | has 'GEMMs' || fail "motley show does not tell"
 refused 2 'is not known' $MOTLEY plan $job --overlap sometimes -o x.json
 refused 2 'only CPUs run such instructions' $MOTLEY plan $job --device cuda --overlap scatter -o x.json
 
+# With a cluster they are there where they are predicted to be faster, and nowhere else.
+figure() { sed -n 's/.*"step_s": \([^,]*\),.*/\1/p' "$1" | head -n 1; }
+for ranks in 8 2; do
+  on="--cluster cpu-1t:1x$ranks --strategy tensor --model gpt2:layers=2,heads=8,embed=64,context=32,vocab=256 --batch 16"
+  rm -f chosen.json
+  $MOTLEY plan $on -o chosen.json >said.txt
+  for forms in none all scatter; do
+    rm -f $forms.json
+    $MOTLEY plan $on --overlap $forms -o $forms.json >said.txt
+    awk -v a="$(figure chosen.json)" -v b="$(figure $forms.json)" 'BEGIN { exit !(a > 0 && a <= b * 1.02) }' ||
+      fail "$ranks ranks, $forms: $(figure $forms.json) s, not $(figure chosen.json) s"
+  done
+  case $ranks in
+    8) grep -q '"overlapped": "scatter"' chosen.json && grep -q '"window_bytes": [1-9]' chosen.json ;;
+    2) ! grep -q 'overlapped\|window_bytes' chosen.json ;;
+  esac || fail "$ranks ranks: $(grep overlapped chosen.json)"
+done
 # A rank that is killed, or stopped, while the others wait for its tiles.
 $MOTLEY plan --model gpt2:layers=2,heads=2,embed=64,context=64,vocab=256 --batch 6 --steps 1000000 --ranks 3 \
   --storage split --overlap scatter -o long.json >said.txt

@@ -69,6 +69,10 @@ if ! sanitized; then
   done
 fi
 
+# Of plans for other numbers of ranks, too.
+$MOTLEY diff many.json plan.json >shown.txt && fail "are different"
+[ "$(lines shown.txt)" -le 40 ] || fail "$(lines shown.txt) lines: $(cat shown.txt)"
+
 # Two clusters of 64 hosts on one screen, 80 by 40.
 $MOTLEY profile --describe "h100:64x8 net=400G nvlink=450G" -o a.json >shown.txt
 [ "$(lines shown.txt)" -le 40 ] || fail "$(cat shown.txt)"

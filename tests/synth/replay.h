@@ -71,7 +71,8 @@ static inline void replay_message(struct replay *r, const struct event *e) {
         pieces[side] = malloc(((size_t)n + 1) * sizeof **pieces);
         for (int i = 0; i < n; i++) {
             pieces[side][i] = side ? l->unpack[i] : l->pack[i];
-            pieces[side][i].data = r->arena + (uintptr_t)pieces[side][i].data;
+            pieces[side][i].data =
+                r->arena + mt_linstr_piece_at(r->low, l, side, &pieces[side][i], (side ? l->unpack_of : l->pack_of)[i]);
         }
     }
     struct mt_coll_call call = {.problem = l->problem,
@@ -88,7 +89,8 @@ static inline void replay_message(struct replay *r, const struct event *e) {
     struct mt_arena arena = MT_ARENA_INIT;
     for (int b = 0; b < 2; b++) {
         struct mt_piece *in_place = mt_arena_memdup(&arena, l->in_place[b], (size_t)l->nin_place[b] * sizeof *in_place);
-        for (int i = 0; i < l->nin_place[b]; i++) in_place[i].data = r->arena + (uintptr_t)l->in_place[b][i].data;
+        for (int i = 0; i < l->nin_place[b]; i++)
+            in_place[i].data = r->arena + mt_linstr_piece_at(r->low, l, b, &in_place[i], l->in_place_of[b][i]);
         call.message[b] = replay_address(r, l->message[b]);
         call.message_count[b] = l->message_count[b];
         call.nin_place[b] = l->nin_place[b];
@@ -114,6 +116,7 @@ static inline void replay_overlap(struct replay *r, const struct event *e) {
                                                 .trans_a = o->trans_a,
                                                 .trans_b = o->trans_b,
                                                 .trans_out = o->trans_out,
+                                                .whole = l->nout > 1 ? replay_address(r, l->out[1]) : NULL,
                                                 .out = replay_address(r, l->out[0]),
                                                 .matmul = &mt_backend_c,
                                                 .scratch = replay_address(r, l->scratch),

@@ -33,25 +33,21 @@ static void put_cell(const struct mt_cell *cell, FILE *file) {
     }
 }
 
-static void put_table(const struct mt_table *t, bool named, FILE *file) {
-    if (named) fputs("table", file);
+static void put_table(const struct mt_table *t, FILE *file) {
+    fputs("table", file);
     for (int c = 0; c < t->ncolumns; c++) {
-        if (c || named) fputc(',', file);
+        fputc(',', file);
         put_text(t->columns[c].key, file);
     }
     fputs("\r\n", file);
     for (int r = 0; r < t->nrows; r++) {
-        if (named) put_text(t->name, file);
+        put_text(t->name, file);
         for (int c = 0; c < t->ncolumns; c++) {
-            if (c || named) fputc(',', file);
+            fputc(',', file);
             if (c < t->rows[r].ncells) put_cell(&t->rows[r].cells[c], file);
         }
         fputs("\r\n", file);
     }
-}
-
-void mt_table_write_csv(const struct mt_table *table, FILE *file) {
-    put_table(table, false, file);
 }
 
 void mt_tables_write_csv(const struct mt_tables *doc, FILE *file) {
@@ -59,7 +55,7 @@ void mt_tables_write_csv(const struct mt_tables *doc, FILE *file) {
     for (int i = 0; i < doc->count; i++) {
         if (!doc->items[i].table || doc->items[i].table->people_only) continue;
         if (begun) fputs("\r\n", file);
-        put_table(doc->items[i].table, true, file);
+        put_table(doc->items[i].table, file);
         begun = true;
     }
 }

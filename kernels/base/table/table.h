@@ -157,8 +157,7 @@ void mt_table_fold(struct mt_table *table, int names, const char *title);
 
 /* ---- writing ---- */
 
-enum mt_tables_format { MT_TABLES_TEXT, MT_TABLES_MARKDOWN, MT_TABLES_CSV, MT_TABLES_JSON, MT_TABLES_NFORMATS };
-const char *mt_tables_format_name(enum mt_tables_format format); /* "text", "md", "csv", "json" */
+enum mt_tables_format { MT_TABLES_TEXT, MT_TABLES_MARKDOWN, MT_TABLES_CSV, MT_TABLES_JSON };
 
 /* TEXT: lines and tables in order, an empty line before each titled table but the first item. MARKDOWN: the same, as
  * pipe tables. CSV (RFC 4180): a header and the rows of each table, whose first column is the table's name; an empty
@@ -169,9 +168,6 @@ void mt_tables_write(const struct mt_tables *doc, enum mt_tables_format format, 
 
 /* As text, what was added since the last time, for commands that tell as they go. */
 void mt_tables_flush(struct mt_tables *doc, FILE *file);
-
-/* One table as CSV without the first column. */
-void mt_table_write_csv(const struct mt_table *table, FILE *file);
 
 /* ---- cells as strings, for writers ---- */
 

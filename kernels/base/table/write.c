@@ -8,20 +8,14 @@ static void write_text(const struct mt_tables *doc, FILE *file) {
     mt_tables_write_text(doc, 0, file);
 }
 
-static const struct {
-    const char *name;
-    void (*write)(const struct mt_tables *doc, FILE *file);
-} writers[MT_TABLES_NFORMATS] = {[MT_TABLES_TEXT] = {"text", write_text},
-                                 [MT_TABLES_MARKDOWN] = {"md", mt_tables_write_markdown},
-                                 [MT_TABLES_CSV] = {"csv", mt_tables_write_csv},
-                                 [MT_TABLES_JSON] = {"json", mt_tables_write_json}};
-
-const char *mt_tables_format_name(enum mt_tables_format format) {
-    return writers[format].name;
-}
+static void (*const writers[])(const struct mt_tables *doc,
+                               FILE *file) = {[MT_TABLES_TEXT] = write_text,
+                                              [MT_TABLES_MARKDOWN] = mt_tables_write_markdown,
+                                              [MT_TABLES_CSV] = mt_tables_write_csv,
+                                              [MT_TABLES_JSON] = mt_tables_write_json};
 
 void mt_tables_write(const struct mt_tables *doc, enum mt_tables_format format, FILE *file) {
-    writers[format].write(doc, file);
+    writers[format](doc, file);
 }
 
 void mt_tables_flush(struct mt_tables *doc, FILE *file) {

@@ -56,6 +56,20 @@ __device__ inline void read(stored_row &to, const T *row, int C) {
     EACH_ACCESS if (column(k) < C) to.x[k].read(row + column(k));
 }
 
+/* x = a + b, of a row; x may be a. `sum`: before it is rounded for storing. */
+__device__ inline void add_rows(const T *a, const T *b, int C, T *x, floats &sum) {
+    stored_row left, right;
+    read(left, a, C);
+    read(right, b, C);
+    EACH_ACCESS if (column(k) < C) {
+        float more[V];
+        left.get(k, sum.x[k]), right.get(k, more);
+        EACH_ELEMENT sum.x[k][v] += more[v];
+        left.x[k].set(sum.x[k]);
+        left.x[k].write(x + column(k));
+    }
+}
+
 /* Store a block's sums, over its ROWS in order, to row `blockIdx.x` of to[gridDim.x][C]. */
 __device__ inline void store_columns(const float (&sums)[K][V], int C, float *to) {
     to += (i64)blockIdx.x * C;

@@ -64,17 +64,8 @@ extern "C" __global__ void __launch_bounds__(W *ROWS)
     residual_rms(i64 rows, int C, float n, float eps, const T *a, const T *b, const T *gamma, T *x, T *y, float *q) {
     i64 row = first_row();
     if (row >= rows) return;
-    stored_row left, right;
     floats sum;
-    read(left, a + row * C, C);
-    read(right, b + row * C, C);
-    EACH_ACCESS if (column(k) < C) {
-        float more[V];
-        left.get(k, sum.x[k]), right.get(k, more);
-        EACH_ELEMENT sum.x[k][v] += more[v];
-        left.x[k].set(sum.x[k]);
-        left.x[k].write(x + row * C + column(k));
-    }
+    add_rows(a + row * C, b + row * C, C, x + row * C, sum);
     float square = row_square(sum, C);
     if (leads_row()) q[row] = square;
     apply(sum, rrms_of(square, n, eps), C, gamma, y + row * C);

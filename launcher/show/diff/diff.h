@@ -39,6 +39,7 @@ enum mt_status mt_diff(const char *a, const char *b, struct mt_tables *out, int 
  * people see equal ones of many ranks as one line and, on one screen, at most MT_DIFF_LINES lines, in which nodes,
  * pairs and points of curves are folded. */
 #define MT_DIFF_LINES 36
+#define MT_DIFF_MANY 100 /* of plans and runs, each difference has its line up to here; of more, ranks are one */
 int mt_differences(const struct mt_facts *a, const struct mt_facts *b, struct mt_tables *out);
 
 #define MT_DIFFERENCE(format, name)                                                                                    \

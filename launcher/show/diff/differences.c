@@ -101,7 +101,7 @@ static const char *name_of(const struct difference *d) {
 
 /* ---- folding ---- */
 
-enum level { SAME_OF_RANKS, OF_RANKS, OF_POINTS, OF_ALL, NLEVELS };
+enum level { SAME_OF_RANKS, OF_RANKS, OF_POINTS, OF_ALL };
 
 /* "class a100: " and the like: the name of one of several, whose numbers are its own. */
 static size_t owner_length(const char *name) {
@@ -277,7 +277,7 @@ static void add_lines(const struct differences *d, enum level level, bool one_sc
     t->people_only = true;
     t->indent = 0;
     mt_table_column(t, "what", "", MT_UNIT_TEXT);
-    mt_table_column(t, "count", "of", MT_UNIT_COUNT)->machines_only = wide;
+    mt_table_column(t, "count", "count", MT_UNIT_COUNT)->machines_only = wide;
     mt_table_column(t, "first", "first", MT_UNIT_ANY);
     mt_table_column(t, "second", "second", MT_UNIT_ANY);
     mt_table_column(t, "change", "", MT_UNIT_CHANGE);
@@ -309,9 +309,10 @@ int mt_differences(const struct mt_facts *a, const struct mt_facts *b, struct mt
     int count = d.count;
     struct difference *all = mt_arena_memdup(&d.arena, d.items, (size_t)count * sizeof *all);
     if (count) add_all(&d, out);
-    for (; count && level < NLEVELS; level++) {
+    for (; count; level++) {
         memcpy(d.items, all, (size_t)count * sizeof *all);
-        if (fold(&d, level) <= MT_DIFF_LINES || level == NLEVELS - 1 || !a->one_screen) break;
+        int most = a->one_screen ? MT_DIFF_LINES : MT_DIFF_MANY;
+        if (fold(&d, level) <= most || level == (a->one_screen ? OF_ALL : OF_RANKS)) break;
     }
     if (count) add_lines(&d, level, a->one_screen, out);
     mt_arena_release(&d.arena);

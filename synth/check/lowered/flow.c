@@ -8,7 +8,9 @@
  *
  * Two iterations suffice for all: BODY runs on one stream or with barriers, so that the third finds what the second
  * left just as the second finds what the first left. Steps follow each other on both streams; only states pass from one
- * step to the next, and they must be in their places at the end. O(accesses x cells per access). */
+ * step to the next, and they must be in their places at the end. O(accesses x cells per access).
+ *
+ * Whatever is read here of a lowered program must be listed by like.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,8 +30,8 @@ struct flow {
     int64_t *cuts;
     int ncuts;
     int64_t collective, overlapped; /* the last runs of either */
-    struct cell *cells; /* [ncuts - 1] */
-    int64_t now;        /* the number of the current run of an instruction, from 1 */
+    struct cell *cells;             /* [ncuts - 1] */
+    int64_t now;                    /* the number of the current run of an instruction, from 1 */
     /* Of each stream: the last run on each stream that has ended. */
     int64_t known[MT_MOST_STREAMS][MT_MOST_STREAMS];
     int64_t (*ended)[MT_MOST_STREAMS]; /* [instrs]: what is known when its last run has ended */
@@ -240,7 +242,8 @@ static enum mt_status check_parts_in_place(const struct mt_lchecker *c) {
     for (int i = 0; i < l->npack; i++) {
         bool back = false;
         for (int j = 0; j < l->nunpack && !back; j++)
-            back = l->pack[i].data == l->unpack[j].data && l->pack[i].naxes == l->unpack[j].naxes &&
+            back = l->pack[i].data == l->unpack[j].data && l->pack_of[i] == l->unpack_of[j] &&
+                   l->pack[i].naxes == l->unpack[j].naxes &&
                    !memcmp(l->pack[i].extent, l->unpack[j].extent, sizeof l->pack[i].extent);
         if (!back)
             return mt_lchecker_refuse(c, "a part of %s is overwritten by another", mt_lchecker_name(c, l->in[0]));
@@ -296,14 +299,16 @@ static enum mt_status check_turns(struct flow *f) {
 static enum mt_status run_overlap(struct flow *f) {
     const struct mt_linstr *l = mt_lchecker_instr(f->c);
     enum mt_status st = MT_OK;
-    for (int k = 0; k < l->nin && !st; k++) {
-        st = check_disjoint(f->c, l->out[0], l->in[k]);
-        if (!st && l->scratch >= 0) st = check_disjoint(f->c, l->scratch, l->in[k]);
+    for (int o = 0; o < l->nout && !st; o++) {
+        for (int k = 0; k < l->nin && !st; k++) st = check_disjoint(f->c, l->out[o], l->in[k]);
+        if (!st && o) st = check_disjoint(f->c, l->out[o], l->out[0]);
+        if (!st && l->scratch >= 0) st = check_disjoint(f->c, l->out[o], l->scratch);
     }
-    if (!st && l->scratch >= 0) st = check_disjoint(f->c, l->out[0], l->scratch);
+    for (int k = 0; k < l->nin && !st && l->scratch >= 0; k++) st = check_disjoint(f->c, l->scratch, l->in[k]);
     for (int k = 0; k < l->nin && !st; k++) st = expect(f, l->in[k], f->content[l->in[k]], l->stream);
     if (!st && l->scratch >= 0) st = overwrite(f, l->scratch, SCRATCH, l->stream);
-    return st ? st : define(f, l->out[0], l->stream);
+    for (int o = 0; o < l->nout && !st; o++) st = define(f, l->out[o], l->stream);
+    return st;
 }
 
 static enum mt_status run_copy(struct flow *f) {
@@ -441,7 +446,7 @@ static enum mt_status check_state_memory(const struct flow *f) {
     return MT_OK;
 }
 
-enum mt_status mt_lchecker_flow(struct mt_lchecker *c) {
+enum mt_status mt_lchecker_run_flow(struct mt_lchecker *c) {
     struct flow f = {.c = c};
     c->instr = -1;
     f.ended = (int64_t(*)[MT_MOST_STREAMS])mt_new(&f.arena, int64_t, MT_MOST_STREAMS * (c->low->ninstrs + 1));

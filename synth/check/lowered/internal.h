@@ -5,6 +5,7 @@
  *   refuse.c    the current instruction by name, and refusals
  *   op.c        an operator computes what its sources say; fused kernels by their patterns
  *   flow.c      every read sees the bytes that its definition wrote, whatever the timing of the streams
+ *   like.c      ranks that use memory alike, whose flow is proven once
  *   piece.c     pieces of tensors, copies, and whether two pieces are the same elements
  *   member.c    collectives, one rank's side: its problem is the group's; what is kept of it for the proof of the group
  *   arrays.c    collectives that may run on tensors without a message: a rank's pieces match the first member's
@@ -45,10 +46,14 @@ struct mt_lchecker {
     int ncollectives;
     struct mt_lpiece *pieces; /* scratch of member.c */
     int pieces_capacity;
-    const struct mt_schedule **schedules; /* [ncollectives]: the current rank's */
-    struct mt_lproof *proofs;             /* of lowered.c */
-    struct mt_lrun *runs;                 /* of message.c: of the last groups */
+    const struct mt_linstr **kept; /* [ncollectives]: the current rank's that are kept already */
+    struct mt_lflow *flows;        /* of like.c: of the last ranks whose flow is proven */
+    int nflows;
+    struct mt_lproof *proofs; /* of lowered.c */
+    struct mt_lrun *runs;     /* of message.c: of the last groups */
     int nruns;
+    struct mt_lproven *proven; /* of message.c: the last groups that are proven */
+    int nproven;
     int *continues; /* [pvalues]: of BODY's running sums, the accumulator that they continue; else -1 */
     /* The current rank and instruction; instr -1: the program as a whole. */
     int rank, instr;
@@ -80,8 +85,10 @@ enum mt_status mt_lchecker_copy(struct mt_lchecker *c);
 enum mt_status mt_lchecker_overlap(struct mt_lchecker *c);
 enum mt_status mt_lchecker_keep_overlap(struct mt_lchecker *c, int k);
 enum mt_status mt_lchecker_overlapped(struct mt_lchecker *c, int k);
-/* All instructions of the current rank. */
+/* All instructions of the current rank; run_flow: even if those of another rank are the same to it (like.c). */
 enum mt_status mt_lchecker_flow(struct mt_lchecker *c);
+enum mt_status mt_lchecker_run_flow(struct mt_lchecker *c);
+void mt_lchecker_forget_flows(struct mt_lchecker *c);
 /* The current instruction is the k-th collective: prove what concerns this rank alone, and that its problem is that of
  * the group's first member, and keep it. */
 enum mt_status mt_lchecker_keep(struct mt_lchecker *c, int k);
@@ -93,7 +100,7 @@ void mt_lchecker_forget_runs(struct mt_lchecker *c);
 
 /* A box of a value at elements [at, at + count) of a message buffer, row-major. */
 struct mt_lpiece {
-    int value; /* a program value */
+    int operand; /* a place in the collective's `in`, if it is packed; in `out`, if it is unpacked */
     int buffer;
     int64_t at, count;
     enum mt_reduce reduce;
@@ -101,11 +108,11 @@ struct mt_lpiece {
     struct mt_box box;
 };
 
-/* Read a piece of `lvalue` of the current instruction. A piece without elements has count 0. */
-enum mt_status mt_lchecker_piece(const struct mt_lchecker *c, const struct mt_piece *piece, int lvalue,
-                                 struct mt_lpiece *out);
+/* Read a piece of the current instruction's operand `values[operand]`. A piece without elements has count 0. */
+enum mt_status mt_lchecker_piece(const struct mt_lchecker *c, const struct mt_piece *piece, const int *values,
+                                 int operand, struct mt_lpiece *out);
 /* The whole of this rank's box. */
-struct mt_lpiece mt_lchecker_whole(const struct mt_lchecker *c, int lvalue, int buffer);
+struct mt_lpiece mt_lchecker_whole(const struct mt_lchecker *c, const int *values, int operand, int buffer);
 /* Whether places [x, x + count) of the message in piece a are the elements that [y, y + count) are in piece b. */
 bool mt_lpiece_same(const struct mt_lpiece *a, int64_t x, const struct mt_lpiece *b, int64_t y, int64_t count);
 /* Whether the pieces are disjoint boxes that together are `box`. */
@@ -130,7 +137,7 @@ struct mt_lranges {
 
 /* Boxes that arrive by an AllToAll, each of one old part, in order: mostly a piece each. */
 struct mt_larrival {
-    int value, part; /* part -1: zeros */
+    int operand, part; /* part -1: zeros */
     enum mt_reduce reduce;
     struct mt_box box;
 };

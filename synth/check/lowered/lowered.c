@@ -333,7 +333,7 @@ static void list_collectives(struct mt_lchecker *c) {
     int most = 0;
     for (int i = next_collective(c->low, 0); i >= 0; i = next_collective(c->low, i + 1)) most++;
     c->collectives = mt_new(&c->arena, struct mt_lcollective, most);
-    c->schedules = mt_new(&c->arena, const struct mt_schedule *, most);
+    c->kept = mt_new(&c->arena, const struct mt_linstr *, most);
     for (c->instr = next_collective(c->low, 0); c->instr >= 0; c->instr = next_collective(c->low, c->instr + 1)) {
         const struct mt_linstr *l = mt_lchecker_instr(c);
         struct mt_lcollective *of = &c->collectives[c->ncollectives++];
@@ -359,6 +359,7 @@ static enum mt_status keep_collectives(struct mt_lchecker *c) {
              memcmp(&of->chunk, &mt_lchecker_instr(c)->chunk, sizeof of->chunk) != 0 ||
              (c->rank > 0 && (of->overlapped != NULL) != overlapped)))
             return mt_lchecker_refuse(c, "is run where rank 0 runs instruction %d (%s)", of->instr, of->name);
+        if (k < c->ncollectives) c->kept[k] = mt_lchecker_instr(c);
         if (k < c->ncollectives) st = overlapped ? mt_lchecker_keep_overlap(c, k) : mt_lchecker_keep(c, k);
     }
     c->instr = -1;
@@ -409,6 +410,7 @@ enum mt_status mt_check_each_lowered(const struct mt_program *program, mt_next_l
         st = c.collectives[k].overlapped ? mt_lchecker_overlapped(&c, k) : mt_lchecker_message(&c, k);
     if (!st && proof) print_proofs(&c);
     mt_lchecker_forget_runs(&c);
+    mt_lchecker_forget_flows(&c);
     free(c.pieces);
     mt_arena_release(&c.arena);
     return st;

@@ -14,6 +14,7 @@ struct reading {
     const struct mt_lmember *before; /* the group's member before, or null */
     struct mt_lmember *first;        /* the group's first, and the one that is read */
     struct mt_lmember *m;
+    const struct mt_lmember *twin; /* of an earlier collective, whose instruction moves other values alike; or null */
 };
 
 static bool exchanges(const struct reading *r) {
@@ -54,10 +55,25 @@ static int64_t staged_count(const struct reading *r, int message) {
 
 /* ---- the problem ---- */
 
+/* The messages' memory. */
+static enum mt_status check_room(const struct reading *r) {
+    const struct mt_linstr *l = r->l;
+    for (int b = 0; b < 2; b++) {
+        int64_t staged = exchanges(r) ? staged_count(r, b) : l->message_count[b];
+        if (staged == 0) continue;
+        const struct mt_lvalue *m = l->message[b] >= 0 ? &r->c->low->values[l->message[b]] : NULL;
+        int64_t size = mt_type_size(l->problem.acc);
+        if (!m || m->offset_bytes < 0 || m->offset_bytes % size || m->size_bytes < staged * size)
+            return mt_lchecker_refuse(r->c, "message %d has no room for %lld elements", b, (long long)staged);
+    }
+    return MT_OK;
+}
+
 static enum mt_status check_counts(const struct reading *r) {
     const struct mt_linstr *l = r->l;
     const int64_t *counts = l->problem.counts;
     int64_t count[2] = {0}, ncounts = exchanges(r) ? (int64_t)r->n * r->n : r->n;
+    if (r->twin) return check_room(r);
     if (r->place && memcmp(counts, r->first->problem.counts, (size_t)ncounts * sizeof(int64_t)))
         return mt_lchecker_refuse(r->c, "its counts are not those of rank %d", r->first_rank);
     for (int64_t i = 0; i < ncounts; i++)
@@ -74,14 +90,8 @@ static enum mt_status check_counts(const struct reading *r) {
         if (l->message_count[b] != count[b])
             return mt_lchecker_refuse(r->c, "message %d has %lld elements, not %lld", b, (long long)l->message_count[b],
                                       (long long)count[b]);
-        int64_t staged = exchanges(r) ? staged_count(r, b) : count[b];
-        if (staged == 0) continue;
-        const struct mt_lvalue *m = l->message[b] >= 0 ? &r->c->low->values[l->message[b]] : NULL;
-        int64_t size = mt_type_size(l->problem.acc);
-        if (!m || m->offset_bytes < 0 || m->offset_bytes % size || m->size_bytes < staged * size)
-            return mt_lchecker_refuse(r->c, "message %d has no room for %lld elements", b, (long long)staged);
     }
-    return MT_OK;
+    return check_room(r);
 }
 
 /* The first member's nodes are the program's, numbered by first member, and none where it is one node; the others' are
@@ -175,13 +185,15 @@ static const struct mt_lside *keep_side(const struct reading *r, const struct mt
     return kept;
 }
 
-static enum mt_status read_pieces(const struct reading *r, const struct mt_piece *pieces, const int *values, int count,
-                                  const int *operands, int noperands, struct mt_lside *side) {
+/* Pieces of operands; of[count]: of which. */
+static enum mt_status read_pieces(const struct reading *r, bool unpack, const struct mt_piece *pieces, const int *of,
+                                  int count, struct mt_lside *side) {
+    const int *values = unpack ? r->l->out : r->l->in;
     for (int i = 0; i < count; i++) {
         struct mt_lpiece *piece = &side->pieces[side->count];
-        if (operand_of(operands, noperands, values[i]) < 0)
+        if (of[i] < 0 || of[i] >= (unpack ? r->l->nout : r->l->nin))
             return mt_lchecker_refuse(r->c, "piece %d is of a value that is no operand", i);
-        enum mt_status st = mt_lchecker_piece(r->c, &pieces[i], values[i], piece);
+        enum mt_status st = mt_lchecker_piece(r->c, &pieces[i], values, of[i], piece);
         if (st) return st;
         if (piece->count == 0) continue;
         if (piece->at < -1 || (piece->at >= 0 && piece->at > r->l->message_count[piece->buffer] - piece->count))
@@ -194,20 +206,20 @@ static enum mt_status read_pieces(const struct reading *r, const struct mt_piece
 /* Add the blocks of an AllToAll that are in place: whole, contiguous, of the message's type, and in order. */
 static enum mt_status read_in_place(const struct reading *r, int message, struct mt_lside *side) {
     const struct mt_linstr *l = r->l;
-    const int *values = l->in_place_value[message];
+    const int *values = message ? l->out : l->in;
     int place = -1, before = side->count;
     if (!exchanges(r)) return l->nin_place[message] ? mt_lchecker_refuse(r->c, "has blocks in place") : MT_OK;
     if (l->zero) return mt_lchecker_refuse(r->c, "fills a message whose blocks are not in one place");
     if (l->message[message] >= 0 && l->message[message] < r->c->program->nvalues)
         return mt_lchecker_refuse(r->c, "a value is memory of its messages");
-    enum mt_status st = read_pieces(r, l->in_place[message], values, l->nin_place[message], message ? l->out : l->in,
-                                    message ? l->nout : l->nin, side);
+    enum mt_status st =
+        read_pieces(r, message, l->in_place[message], l->in_place_of[message], l->nin_place[message], side);
     for (int i = before; i < side->count && !st; i++) {
         const struct mt_lpiece *piece = &side->pieces[i];
-        const struct mt_lpiece whole = mt_lchecker_whole(r->c, piece->value, message);
-        const struct mt_lvalue *value = &r->c->low->values[piece->value];
+        const struct mt_lpiece whole = mt_lchecker_whole(r->c, values, piece->operand, message);
+        const struct mt_lvalue *value = &r->c->low->values[values[piece->operand]];
         int64_t size = mt_type_size(value->tensor.type);
-        int64_t at = ((int64_t)(uintptr_t)l->in_place[message][i - before].data - value->offset_bytes) / size;
+        int64_t at = (int64_t)(uintptr_t)l->in_place[message][i - before].data / size;
         do place++;
         while (place < r->n && (!block_count(r, message, place) || block_start(r, message, place) != piece->at));
         if (place >= r->n || block_count(r, message, place) != piece->count || piece->buffer != message)
@@ -224,8 +236,10 @@ static enum mt_status read_in_place(const struct reading *r, int message, struct
 }
 
 /* Add a whole tensor that serves as the message, as one piece. */
-static enum mt_status add_tensor(const struct reading *r, int lvalue, int buffer, struct mt_lside *side) {
-    struct mt_lpiece piece = mt_lchecker_whole(r->c, lvalue, buffer);
+static enum mt_status add_tensor(const struct reading *r, const int *values, int operand, int buffer,
+                                 struct mt_lside *side) {
+    struct mt_lpiece piece = mt_lchecker_whole(r->c, values, operand, buffer);
+    int lvalue = values[operand];
     if (piece.count == 0) return MT_OK;
     if (piece.count != r->l->message_count[buffer] || r->c->low->values[lvalue].tensor.type != r->l->problem.acc)
         return mt_lchecker_refuse(r->c, "%s cannot serve as the message", mt_lchecker_name(r->c, lvalue));
@@ -236,16 +250,17 @@ static enum mt_status add_tensor(const struct reading *r, int lvalue, int buffer
 /* The contents of message 0 at the start: what is packed, or a tensor that serves as the message. */
 static enum mt_status read_pack(const struct reading *r) {
     const struct mt_linstr *l = r->l;
+    if (r->twin && l->npack + l->nin_place[0]) return r->m->pack = r->twin->pack, MT_OK;
     struct mt_lside side = scratch_side(r, l->npack + l->nin_place[0] + 1);
     enum mt_status st = read_in_place(r, 0, &side);
-    if (!st) st = read_pieces(r, l->pack, l->pack_value, l->npack, l->in, l->nin, &side);
+    if (!st) st = read_pieces(r, false, l->pack, l->pack_of, l->npack, &side);
     if (st) return st;
     const struct mt_lvalue *values = r->c->low->values;
     for (int k = 0; k < l->nin && l->npack == 0 && l->message[0] >= 0 && !l->zero && !exchanges(r); k++) {
         bool named = l->message[0] == l->in[k];
         bool in_place = operand_of(l->out, l->nout, l->message[0]) == k &&
                         values[l->message[0]].offset_bytes == values[l->in[k]].offset_bytes;
-        if ((named || in_place) && side.count == 0) st = add_tensor(r, l->in[k], 0, &side);
+        if ((named || in_place) && side.count == 0) st = add_tensor(r, l->in, k, 0, &side);
         if (st) return st;
     }
     sort_pieces(&side);
@@ -263,14 +278,15 @@ static enum mt_status read_pack(const struct reading *r) {
 static enum mt_status read_unpack(const struct reading *r) {
     const struct mt_linstr *l = r->l;
     int last = exchanges(r);
+    if (r->twin && l->nunpack + l->nin_place[1]) return r->m->unpack = r->twin->unpack, MT_OK;
     struct mt_lside side = scratch_side(r, l->nunpack + l->nin_place[1] + 1);
     enum mt_status st = read_in_place(r, 1, &side);
-    if (!st) st = read_pieces(r, l->unpack, l->unpack_value, l->nunpack, l->out, l->nout, &side);
+    if (!st) st = read_pieces(r, true, l->unpack, l->unpack_of, l->nunpack, &side);
     for (int i = 0; i < side.count && !st; i++)
         if (side.pieces[i].at >= 0 && side.pieces[i].buffer != last)
             st = mt_lchecker_refuse(r->c, "unpacks the wrong message");
-    if (!st && !last && operand_of(l->out, l->nout, l->message[last]) >= 0)
-        st = add_tensor(r, l->message[last], last, &side);
+    int tensor = operand_of(l->out, l->nout, l->message[last]);
+    if (!st && !last && tensor >= 0) st = add_tensor(r, l->out, tensor, last, &side);
     if (st) return st;
     if (!exchanges(r)) sort_pieces(&side);
     r->m->unpack = keep_side(r, &side, r->before ? r->before->unpack : NULL);
@@ -300,7 +316,7 @@ static bool is_algorithms(const struct reading *r, int k) {
     if (!l->algorithm || l->algorithm->kind != l->problem.kind || !l->algorithm->applies(&l->problem)) return false;
     for (int before = 0; before < k; before++) {
         const struct mt_lmember *other = &r->c->collectives[before].members[r->c->rank];
-        if (r->c->schedules[before] == l->schedule && other->algorithm == l->algorithm &&
+        if (r->c->kept[before]->schedule == l->schedule && other->algorithm == l->algorithm &&
             other->problem.me == r->m->problem.me && mt_lmember_same_problem(other, r->m))
             return true;
     }
@@ -315,6 +331,7 @@ static bool is_algorithms(const struct reading *r, int k) {
  * share that of what a rank sends to itself, which is copied from one to the other and not touched otherwise. */
 static enum mt_status check_steps(const struct reading *r) {
     const struct mt_schedule *schedule = r->l->schedule;
+    if (r->twin) return MT_OK;
     for (int i = 0; schedule && exchanges(r) && i < schedule->nsteps; i++) {
         const struct mt_step *s = &schedule->steps[i];
         int b = s->kind == MT_STEP_RECV, place = s->kind == MT_STEP_COPY ? r->place : s->peer;
@@ -331,9 +348,12 @@ static enum mt_status check_steps(const struct reading *r) {
 /* Keep the schedule: as its algorithm, or as it is. What it does is proven in either case. */
 static void keep_schedule(const struct reading *r, int k) {
     struct mt_arena *arena = &r->c->arena;
-    r->c->schedules[k] = r->l->schedule;
     r->m->sends = r->l->schedule != NULL;
     if (!r->m->sends) return;
+    if (r->twin) {
+        r->m->algorithm = r->twin->algorithm, r->m->schedule = r->twin->schedule;
+        return;
+    }
     if (is_algorithms(r, k)) {
         r->m->algorithm = r->l->algorithm;
         return;
@@ -344,6 +364,63 @@ static void keep_schedule(const struct reading *r, int k) {
     own->steps = mt_arena_memdup(arena, own->steps, (size_t)own->nsteps * sizeof *own->steps);
     own->round_end = mt_arena_memdup(arena, own->round_end, (size_t)own->nrounds * sizeof *own->round_end);
     r->m->schedule = own;
+}
+
+/* ---- twins ---- */
+
+/* Whether what serves as message b is of the same kind: the same operand, or memory of no value. */
+static bool same_tensor(const struct reading *r, const struct mt_linstr *a, const struct mt_linstr *b, int message) {
+    int x = a->message[message], y = b->message[message], nvalues = r->c->program->nvalues;
+    if (x < 0 || y < 0 || x >= nvalues || y >= nvalues) return (x >= 0 && x < nvalues) == (y >= 0 && y < nvalues);
+    return operand_of(a->in, a->nin, x) == operand_of(b->in, b->nin, y) &&
+           operand_of(a->out, a->nout, x) == operand_of(b->out, b->nout, y);
+}
+
+/* Whether operands have the same boxes and types on all ranks, and memory. */
+static bool same_operands(const struct reading *r, const int *a, const int *b, int count) {
+    const struct mt_pvalue *p = r->c->program->values;
+    const struct mt_lvalue *values = r->c->low->values;
+    for (int k = 0; k < count; k++)
+        if (p[a[k]].layout != p[b[k]].layout || p[a[k]].type != p[b[k]].type ||
+            (values[a[k]].offset_bytes < 0) != (values[b[k]].offset_bytes < 0))
+            return false;
+    return true;
+}
+
+/* Whether two instructions of the current rank differ in the values that they move, and the places of those and of
+ * messages in the arena, alone: they have the very same counts, nodes, pieces and schedules. */
+static bool moves_alike(const struct reading *r, const struct mt_linstr *a, const struct mt_linstr *b) {
+    const struct mt_coll *x = &a->problem, *y = &b->problem;
+    bool same = a->what == b->what && x->kind == y->kind && x->reduce == y->reduce && x->wire == y->wire &&
+                x->acc == y->acc && x->n == y->n && x->me == y->me && x->root == y->root && x->counts == y->counts &&
+                x->node == y->node && x->same_pieces == y->same_pieces && a->algorithm == b->algorithm &&
+                a->schedule == b->schedule && a->pack == b->pack && a->pack_of == b->pack_of && a->npack == b->npack &&
+                a->unpack == b->unpack && a->unpack_of == b->unpack_of && a->nunpack == b->nunpack &&
+                a->zero == b->zero && a->nin == b->nin && a->nout == b->nout;
+    for (int m = 0; m < 2; m++)
+        same = same && a->in_place[m] == b->in_place[m] && a->in_place_of[m] == b->in_place_of[m] &&
+               a->nin_place[m] == b->nin_place[m] && a->message_count[m] == b->message_count[m] &&
+               same_tensor(r, a, b, m);
+    return same && same_operands(r, a->in, b->in, a->nin) && same_operands(r, a->out, b->out, a->nout);
+}
+
+/* An earlier collective of the same groups of which all that is kept holds of the k-th too, because this rank's
+ * instructions move alike, and the group's first member's did. */
+static const struct mt_lmember *find_twin(const struct reading *r, int k) {
+    enum { MOST_BEFORE = 64 }; /* layers repeat */
+    const struct mt_lchecker *c = r->c;
+    size_t bytes = (size_t)c->program->nranks * sizeof *r->source->group;
+    for (int before = k - 1; before >= 0 && before >= k - MOST_BEFORE; before--) {
+        const struct mt_lcollective *of = &c->collectives[before];
+        const struct mt_lmember *first = &of->members[r->first_rank];
+        if (!moves_alike(r, r->l, c->kept[before]) ||
+            memcmp(c->program->blocks[of->block].instrs[of->source].group, r->source->group, bytes))
+            continue;
+        if (!r->place || (first->problem.counts == r->first->problem.counts &&
+                          first->problem.node == r->first->problem.node && first->ranges == r->first->ranges))
+            return &of->members[c->rank];
+    }
+    return NULL;
 }
 
 /* ---- one member ---- */
@@ -358,8 +435,10 @@ static void keep_problem(const struct reading *r) {
     struct mt_arena *arena = &r->c->arena;
     struct mt_coll *kept = &r->m->problem;
     *kept = r->l->problem;
-    if (r->place) {
-        kept->counts = r->first->problem.counts, kept->node = r->first->problem.node;
+    if (r->place || r->twin) {
+        const struct mt_lmember *of = r->place ? r->first : r->twin;
+        kept->counts = of->problem.counts, kept->node = of->problem.node;
+        if (!r->place) r->m->ranges = r->twin->ranges;
         return;
     }
     size_t ncounts = (size_t)r->n * (exchanges(r) ? (size_t)r->n : 1);
@@ -385,6 +464,7 @@ enum mt_status mt_lchecker_keep(struct mt_lchecker *c, int k) {
     r.first = &of->members[r.first_rank];
     r.m->instr = c->instr;
     r.m->name = keep_name(&r);
+    r.twin = find_twin(&r, k);
     enum mt_status st = check_problem(&r);
     if (st) return st;
     keep_problem(&r);
@@ -393,7 +473,7 @@ enum mt_status mt_lchecker_keep(struct mt_lchecker *c, int k) {
     st = read_pack(&r);
     if (!st) st = read_unpack(&r);
     struct mt_arena scratch = MT_ARENA_INIT;
-    if (!st) st = mt_lchecker_arrays(c, r.first, &scratch);
+    if (!st && !r.twin) st = mt_lchecker_arrays(c, r.first, &scratch);
     mt_arena_release(&scratch);
     if (!st) st = check_steps(&r);
     if (!st) keep_schedule(&r, k);

@@ -25,7 +25,7 @@ struct sources {
 
 static enum mt_status read_sources(struct mt_lchecker *c, struct sources *s) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
-    if (l->nsources != 2 || !l->overlap || l->nin != 2 || l->nout != 1)
+    if (l->nsources != 2 || !l->overlap || l->nin != 2 || l->nout != 1 + l->overlap->problem.keep)
         return mt_lchecker_refuse(c, "is no matmul with its collective");
     s->product = mt_lchecker_source(c, 0), s->collective = mt_lchecker_source(c, 1);
     if (s->product->kind != MT_INSTR_OP || c->program->graph->ops[s->product->gop].kind != MT_OP_matmul ||
@@ -51,6 +51,8 @@ static enum mt_status check_flow(struct mt_lchecker *c, const struct sources *s)
         return mt_lchecker_refuse(c, "its matmul does not take what its collective gathers");
     if (l->in[1] != b || l->out[0] != (gather ? p->out[0] : x->out[0]))
         return mt_lchecker_refuse(c, "has other operands than its sources");
+    if (o->problem.keep && (!gather || l->out[1] != x->out[0]))
+        return mt_lchecker_refuse(c, "keeps another value than what its collective gathers");
     if (o->trans_a != (swapped ? !s->attr->trans_b : s->attr->trans_a) ||
         o->trans_b != (swapped ? !s->attr->trans_a : s->attr->trans_b) || (gather && o->trans_a))
         return mt_lchecker_refuse(c, "takes an operand transposed that is not, or the other way round");
@@ -281,7 +283,7 @@ static bool same_problem(const struct mt_overlap *a, const struct mt_overlap *b)
     return a->form == b->form && a->n == b->n && a->m == b->m && a->cols == b->cols && a->k == b->k &&
            a->type == b->type && a->out == b->out && a->wire == b->wire && a->tile[0] == b->tile[0] &&
            a->tile[1] == b->tile[1] && a->chunk == b->chunk && a->mix == b->mix && a->direct == b->direct &&
-           !memcmp(a->rows, b->rows, (size_t)a->n * sizeof *a->rows) &&
+           a->keep == b->keep && !memcmp(a->rows, b->rows, (size_t)a->n * sizeof *a->rows) &&
            !memcmp(a->shares, b->shares, (size_t)a->n * sizeof *a->shares);
 }
 

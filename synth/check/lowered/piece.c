@@ -11,16 +11,20 @@ static void strides_of(const struct mt_box *box, int naxes, int64_t *stride) {
     }
 }
 
-enum mt_status mt_lchecker_piece(const struct mt_lchecker *c, const struct mt_piece *piece, int lvalue,
-                                 struct mt_lpiece *out) {
-    if (lvalue < 0 || lvalue >= c->program->nvalues) return mt_lchecker_refuse(c, "a piece is of no value");
+enum mt_status mt_lchecker_piece(const struct mt_lchecker *c, const struct mt_piece *piece, const int *values,
+                                 int operand, struct mt_lpiece *out) {
+    int lvalue = values[operand];
     const char *name = mt_lchecker_name(c, lvalue);
     const struct mt_box *whole = mt_pvalue_box(c->program, lvalue, c->rank);
     const struct mt_lvalue *value = &c->low->values[lvalue];
     int naxes = mt_lchecker_layout(c, lvalue)->naxes;
     int64_t size = mt_type_size(value->tensor.type), stride[MT_MAX_AXES];
-    *out = (struct mt_lpiece){
-        .value = lvalue, .buffer = piece->buffer, .at = piece->at, .reduce = piece->reduce, .naxes = naxes, .count = 1};
+    *out = (struct mt_lpiece){.operand = operand,
+                              .buffer = piece->buffer,
+                              .at = piece->at,
+                              .reduce = piece->reduce,
+                              .naxes = naxes,
+                              .count = 1};
     if (piece->naxes != naxes || piece->type != value->tensor.type || piece->buffer < 0 || piece->buffer > 1)
         return mt_lchecker_refuse(c, "a piece of %s has another shape or type", name);
     for (int a = 0; a < naxes; a++) {
@@ -28,7 +32,7 @@ enum mt_status mt_lchecker_piece(const struct mt_lchecker *c, const struct mt_pi
         out->count *= piece->extent[a];
     }
     if (out->count == 0) return MT_OK;
-    int64_t start = (int64_t)(uintptr_t)piece->data - value->offset_bytes;
+    int64_t start = (int64_t)(uintptr_t)piece->data;
     if (value->offset_bytes < 0 || start < 0 || start >= value->size_bytes || start % size)
         return mt_lchecker_refuse(c, "a piece of %s begins outside of it", name);
     strides_of(whole, naxes, stride);
@@ -44,8 +48,9 @@ enum mt_status mt_lchecker_piece(const struct mt_lchecker *c, const struct mt_pi
     return MT_OK;
 }
 
-struct mt_lpiece mt_lchecker_whole(const struct mt_lchecker *c, int lvalue, int buffer) {
-    struct mt_lpiece piece = {.value = lvalue, .buffer = buffer, .naxes = mt_lchecker_layout(c, lvalue)->naxes};
+struct mt_lpiece mt_lchecker_whole(const struct mt_lchecker *c, const int *values, int operand, int buffer) {
+    int lvalue = values[operand];
+    struct mt_lpiece piece = {.operand = operand, .buffer = buffer, .naxes = mt_lchecker_layout(c, lvalue)->naxes};
     piece.box = *mt_pvalue_box(c->program, lvalue, c->rank);
     piece.count = mt_box_count(&piece.box, piece.naxes);
     return piece;
@@ -83,9 +88,25 @@ bool mt_lpiece_same(const struct mt_lpiece *a, int64_t x, const struct mt_lpiece
     return true;
 }
 
+/* Whether the pieces follow each other along the axis, and are the box on all others. */
+static bool follow_along(const struct mt_lpiece *const *pieces, int count, const struct mt_box *box, int naxes,
+                         int axis) {
+    int64_t at = box->lo[axis];
+    for (int i = 0; i < count; i++) {
+        const struct mt_box *piece = &pieces[i]->box;
+        for (int a = 0; a < naxes; a++)
+            if (a != axis && (piece->lo[a] != box->lo[a] || piece->hi[a] != box->hi[a])) return false;
+        if (piece->lo[axis] != at || piece->hi[axis] <= at) return false;
+        at = piece->hi[axis];
+    }
+    return at == box->hi[axis];
+}
+
 bool mt_lpieces_tile(const struct mt_lpiece *const *pieces, int count, const struct mt_box *box, int naxes) {
     int64_t covered = 0;
     struct mt_box both;
+    for (int a = 0; a < naxes; a++)
+        if (follow_along(pieces, count, box, naxes, a)) return true;
     for (int i = 0; i < count; i++) {
         if (!mt_box_within(&pieces[i]->box, box, naxes)) return false;
         covered += pieces[i]->count;
@@ -101,7 +122,7 @@ bool mt_lpieces_tile(const struct mt_lpiece *const *pieces, int count, const str
 static enum mt_status check_alias(struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
     const struct mt_lvalue *in = &c->low->values[l->in[0]], *out = &c->low->values[l->out[0]];
-    struct mt_lpiece whole = mt_lchecker_whole(c, l->in[0], 0), part = mt_lchecker_whole(c, l->out[0], 0);
+    struct mt_lpiece whole = mt_lchecker_whole(c, l->in, 0, 0), part = mt_lchecker_whole(c, l->out, 0, 0);
     if (part.count == 0) return MT_OK;
     int64_t size = mt_type_size(out->tensor.type), at = out->offset_bytes - in->offset_bytes;
     if (in->tensor.type != out->tensor.type || in->offset_bytes < 0 || out->offset_bytes < 0 || at < 0 || at % size ||
@@ -114,13 +135,13 @@ static enum mt_status check_alias(struct mt_lchecker *c) {
 /* out[0] is the message, and its only piece is the same box of in[0]. */
 static enum mt_status check_copy(struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
-    struct mt_lpiece whole = mt_lchecker_whole(c, l->out[0], 0), piece;
+    struct mt_lpiece whole = mt_lchecker_whole(c, l->out, 0, 0), piece;
     enum mt_type type = c->low->values[l->out[0]].tensor.type;
     if (l->schedule || l->nunpack || l->npack > 1 || l->zero) return mt_lchecker_refuse(c, "does more than copy");
     if (whole.count == 0 && l->npack == 0) return MT_OK;
-    if (l->npack != 1 || l->pack_value[0] != l->in[0] || l->message[0] != l->out[0] || l->problem.acc != type)
+    if (l->npack != 1 || l->pack_of[0] != 0 || l->message[0] != l->out[0] || l->problem.acc != type)
         return mt_lchecker_refuse(c, "does not copy from its input to its output");
-    enum mt_status st = mt_lchecker_piece(c, &l->pack[0], l->in[0], &piece);
+    enum mt_status st = mt_lchecker_piece(c, &l->pack[0], l->in, 0, &piece);
     if (st) return st;
     if (piece.count != whole.count ||
         (whole.count && (piece.at != 0 || piece.buffer != 0 || !mt_box_equal(&piece.box, &whole.box, whole.naxes))))

@@ -34,10 +34,10 @@ static int by_row(const void *left, const void *right) {
 static enum mt_status check_disjoint(struct mt_overlap_checker *c, int r) {
     struct mt_overlap_rank *rank = &c->ranks[r];
     struct mt_overlap_write **sorted = mt_new(&c->arena, struct mt_overlap_write *, rank->nwrites + 1);
-    int64_t out = 0, extent[2];
+    int64_t out[MT_OVERLAP_NBUFFERS] = {0}, extent[2];
     for (int i = 0; i < rank->nwrites; i++) {
         sorted[i] = &rank->writes[i];
-        if (sorted[i]->box.buffer == MT_OVERLAP_OUT) out += sorted[i]->box.rows * sorted[i]->box.cols;
+        out[sorted[i]->box.buffer] += sorted[i]->box.rows * sorted[i]->box.cols;
     }
     qsort(sorted, (size_t)rank->nwrites, sizeof *sorted, by_row);
     for (int i = 0; i < rank->nwrites; i++)
@@ -49,10 +49,12 @@ static enum mt_status check_disjoint(struct mt_overlap_checker *c, int r) {
                                          "writes into rank %d what %s %d of rank %d writes as well", r,
                                          sorted[i]->tile >= 0 ? "tile" : "put",
                                          sorted[i]->tile >= 0 ? sorted[i]->tile : sorted[i]->put, sorted[i]->by);
-    mt_overlap_extent(c->problem, r, MT_OVERLAP_OUT, extent);
-    if (out != extent[0] * extent[1])
-        return mt_overlap_refuse(c, r, -1, -1, "tiles cover %lld of the %lld elements of its result", (long long)out,
-                                 (long long)(extent[0] * extent[1]));
+    for (enum mt_overlap_buffer b = MT_OVERLAP_OUT; b <= MT_OVERLAP_WHOLE; b++) {
+        mt_overlap_extent(c->problem, r, b, extent);
+        if (out[b] != extent[0] * extent[1])
+            return mt_overlap_refuse(c, r, -1, -1, "tiles cover %lld of the %lld elements of its result",
+                                     (long long)out[b], (long long)(extent[0] * extent[1]));
+    }
     return MT_OK;
 }
 

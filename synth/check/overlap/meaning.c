@@ -25,6 +25,7 @@ static struct meaning meaning_of(const struct mt_overlap *p, int rank, struct mt
     case MT_OVERLAP_A:
         if (gather) return (struct meaning){OPERAND, -1, start_of(p, rank) + box.row, true};
         return (struct meaning){OPERAND, rank, box.row, true};
+    case MT_OVERLAP_WHOLE:
     case MT_OVERLAP_STAGED: return (struct meaning){OPERAND, -1, box.row, true};
     case MT_OVERLAP_PARTIAL: return (struct meaning){PRODUCT, rank, box.row, true};
     case MT_OVERLAP_RESULT: return (struct meaning){SUM, -1, box.row, true};
@@ -68,8 +69,9 @@ static enum mt_status check_tile(struct mt_overlap_checker *c, int rank, int t) 
         break;
     }
     case MT_TILE_COPY:
-        if (source.matrix != SUM || to.matrix != SUM || tile->from == tile->to)
-            return mt_overlap_refuse(c, rank, t, -1, "copies what is no sum");
+        if (tile->from == tile->to || source.matrix != to.matrix ||
+            (to.matrix == OPERAND ? tile->to != MT_OVERLAP_WHOLE : to.matrix != SUM))
+            return mt_overlap_refuse(c, rank, t, -1, "copies what is no sum and no operand");
         break;
     default: return mt_overlap_refuse(c, rank, t, -1, "is of no kind");
     }
@@ -87,7 +89,7 @@ static enum mt_status check_put(struct mt_overlap_checker *c, int rank, int j) {
     struct meaning is = meaning_of(c->problem, rank, from), becomes = meaning_of(c->problem, put->peer, to);
     bool same = is.whole && becomes.whole && is.matrix == becomes.matrix && is.of == becomes.of;
     /* An operand's columns are k, which only a gather's ranks share; nobody's result is another's place. */
-    same &= put->from != MT_OVERLAP_OUT;
+    same &= put->from != MT_OVERLAP_OUT && put->from != MT_OVERLAP_WHOLE;
     if (!same) return mt_overlap_refuse(c, rank, -1, j, "puts into rank %d what does not belong there", put->peer);
     if (is.row != becomes.row)
         return mt_overlap_refuse(c, rank, -1, j, "puts row %lld where rank %d has row %lld", (long long)is.row,

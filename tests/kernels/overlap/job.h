@@ -48,6 +48,7 @@ static inline void job_init(struct job *job, int n, int number, uint64_t seed) {
     p->tile[0] = 1 + DRAW(40), p->tile[1] = 1 + DRAW(40);
     p->chunk = 1 + DRAW(30);
     p->mix = (int)DRAW(3);
+    p->keep = p->form == MT_OVERLAP_GATHER && DRAW(2);
     job->trans_b = DRAW(2);
     job->trans_a = DRAW(2) && p->form != MT_OVERLAP_GATHER;
     job->trans_out = DRAW(2);
@@ -145,12 +146,15 @@ static inline uint64_t job_run(const struct job *job, struct mt_window *window, 
     void *b = gather ? job_matrix(p, 1, 0, p->k, share_at, share, job->trans_b)
                      : job_matrix(p, 1, share_at, share, 0, p->cols, job->trans_b);
     for (int64_t epoch = 1; epoch <= JOB_EPOCHS; epoch++) {
-        void *out = job_poison(bytes + 1), *scratch = job_poison(scratch_bytes + 1);
+        int64_t whole_bytes = p->keep ? p->m * p->k * mt_type_size(p->type) : 0;
+        void *whole = job_poison(whole_bytes + 1), *out = job_poison(bytes + 1),
+             *scratch = job_poison(scratch_bytes + 1);
         struct mt_overlap_operands operands = {.a = a,
                                                .b = b,
                                                .trans_a = job->trans_a,
                                                .trans_b = job->trans_b,
                                                .trans_out = job->trans_out,
+                                               .whole = whole,
                                                .out = out,
                                                .matmul = matmul,
                                                .scratch = scratch,
@@ -164,6 +168,12 @@ static inline uint64_t job_run(const struct job *job, struct mt_window *window, 
         }
         CHECK_OK(mt_overlap_run(p, &schedule, window, 0, epoch, &operands, &err), err);
         uint64_t now = job_checksum(out, bytes);
+        if (p->keep) {
+            void *want = job_matrix(p, 0, 0, p->m, 0, p->k, false);
+            CHECK(!memcmp(whole, want, (size_t)whole_bytes), "%s, rank %d: the gathered operand", what, me);
+            free(want);
+        }
+        free(whole);
         if (epoch == 1) {
             job_compare(job, me, out, what);
             hash = now;

@@ -5,6 +5,7 @@
 
 #include "kernels/comm/comm.h"
 #include "tests/kernels/overlap/job.h"
+#include "tests/kernels/window/world.h"
 
 static const uint64_t seed = 20261123;
 
@@ -36,15 +37,11 @@ static void test_silence(struct mt_comm *comm, int rank, int n) {
 }
 
 int main(int argc, char **argv) {
-    int level, rank, n, node[JOB_RANKS];
-    setenv("OMPI_MCA_osc", "pt2pt", 0);
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &n);
+    struct world world = world_open(&argc, &argv);
+    struct mt_comm *comm = world.comm;
     struct mt_err err = MT_ERR_INIT;
-    MPI_Comm world = MPI_COMM_WORLD;
-    struct mt_comm *comm;
-    CHECK_OK(mt_comm_mpi_new(&world, &comm, &err), err);
+    int rank = world.rank, n = world.n;
+    int node[JOB_RANKS];
     for (int number = 0; number < JOB_NFORMS * JOB_NTYPES; number++) {
         struct job job;
         uint64_t hash[3] = {0};
@@ -64,7 +61,6 @@ int main(int argc, char **argv) {
         if (job.problem.form == MT_OVERLAP_REDUCE) CHECK(of_first == hash[0], "job %d: replicas differ", number);
     }
     test_silence(comm, rank, n);
-    mt_comm_free(comm);
-    MPI_Finalize();
+    world_close(&world);
     return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "kernels/comm/comm.h"
 #include "tests/kernels/window/trials.h"
+#include "tests/kernels/window/world.h"
 
 static const uint64_t seed = 20261123;
 
@@ -41,15 +42,11 @@ static void test_stopped(struct mt_comm *comm, int rank, int n) {
 }
 
 int main(int argc, char **argv) {
-    int level, rank, n, node[TRIAL_RANKS];
-    setenv("OMPI_MCA_osc", "pt2pt", 0);
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &n);
+    struct world world = world_open(&argc, &argv);
+    struct mt_comm *comm = world.comm;
     struct mt_err err = MT_ERR_INIT;
-    MPI_Comm world = MPI_COMM_WORLD;
-    struct mt_comm *comm;
-    CHECK_OK(mt_comm_mpi_new(&world, &comm, &err), err);
+    int rank = world.rank, n = world.n;
+    int node[TRIAL_RANKS];
     for (int map = 0; map < 3; map++) {
         struct mt_window *w;
         for (int r = 0; r < n; r++) node[r] = map == 1 ? 10 - r : r / 2;
@@ -72,7 +69,6 @@ int main(int argc, char **argv) {
     struct mt_window *w;
     CHECK_EQ(mt_window_new(comm, NULL, (int64_t)1 << 50, 60, &w, &err), MT_ESYSTEM);
     CHECK(strstr(err.text, "/dev/shm"), "%s", err.text);
-    mt_comm_free(comm);
-    MPI_Finalize();
+    world_close(&world);
     return 0;
 }

@@ -45,19 +45,7 @@ static inline void take_back(void) {
 /* ---- memory ---- */
 
 static inline void move_value(struct mt_lowered *m, int value, int64_t offset) {
-    int64_t by = offset - m->values[value].offset_bytes;
     SET(m->values[value].offset_bytes, offset);
-    for (int i = 0; i < m->ninstrs; i++)
-        for (int side = 0; side < 2; side++) {
-            struct mt_linstr *l = &m->instrs[i];
-            struct mt_piece *pieces = side ? l->unpack : l->pack;
-            for (int k = 0; k < (side ? l->nunpack : l->npack); k++)
-                if ((side ? l->unpack_value : l->pack_value)[k] == value)
-                    SET(pieces[k].data, (void *)((uintptr_t)pieces[k].data + (uintptr_t)by));
-            for (int k = 0; k < l->nin_place[side]; k++)
-                if (l->in_place_value[side][k] == value)
-                    SET(l->in_place[side][k].data, (void *)((uintptr_t)l->in_place[side][k].data + (uintptr_t)by));
-        }
 }
 
 static inline bool has_memory(const struct mt_lowered *m, int value) {

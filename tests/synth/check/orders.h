@@ -124,8 +124,8 @@ static inline void order_touches(struct orders *o, int e) {
     const struct mt_overlap *p = o->problem;
     int r = event->rank;
     if (event->kind == BEGIN || event->kind == END) {
-        for (enum mt_overlap_buffer b = MT_OVERLAP_A; b <= MT_OVERLAP_OUT; b++)
-            if (event->kind == BEGIN || b == MT_OVERLAP_OUT)
+        for (enum mt_overlap_buffer b = MT_OVERLAP_A; b < MT_OVERLAP_STAGED; b++)
+            if (event->kind == BEGIN || b >= MT_OVERLAP_OUT)
                 order_touch(o, e, r, b, 0, o->extent[r][b][0], 0, o->extent[r][b][1], event->kind == BEGIN);
     } else if (event->kind == TILE) {
         const struct mt_overlap_tile *t = &o->schedules[r].tiles[event->index];
@@ -318,7 +318,7 @@ static inline void order_tile(struct orders *o, const struct event *event) {
 
 static inline void order_begin(struct orders *o, const struct event *event) {
     int r = event->rank;
-    for (enum mt_overlap_buffer b = MT_OVERLAP_A; b <= MT_OVERLAP_OUT; b++)
+    for (enum mt_overlap_buffer b = MT_OVERLAP_A; b < MT_OVERLAP_STAGED; b++)
         for (int64_t i = 0; i < o->extent[r][b][0] * o->extent[r][b][1]; i++) {
             int64_t cols = o->extent[r][b][1];
             o->memory[r][b][0][i] = b == MT_OVERLAP_A ? order_a(o->problem, r, event->epoch, i / cols, i % cols)
@@ -331,6 +331,9 @@ static inline void order_end(struct orders *o, const struct event *event) {
     const uint64_t *out = o->memory[event->rank][MT_OVERLAP_OUT][0];
     for (int64_t i = 0; i < extent[0] * extent[1] && !o->wrong; i++)
         o->wrong = out[i] != order_want(o, event->rank, event->epoch, i / extent[1], i % extent[1]);
+    extent = o->extent[event->rank][MT_OVERLAP_WHOLE], out = o->memory[event->rank][MT_OVERLAP_WHOLE][0];
+    for (int64_t i = 0; i < extent[0] * extent[1] && !o->wrong; i++)
+        o->wrong = out[i] != order_number(1, event->epoch, i / extent[1], i % extent[1]);
 }
 
 static inline void order_numbers(struct orders *o, const struct event *event) {

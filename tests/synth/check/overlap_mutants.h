@@ -28,6 +28,7 @@ static inline void overlap_case_init(struct overlap_case *c, int n, int number) 
                              .out = MT_F32,
                              .wire = MT_F32};
     p->direct = p->form == MT_OVERLAP_REDUCE && number / MT_OVERLAP_NFORMS % 2;
+    p->keep = p->form == MT_OVERLAP_GATHER && number / MT_OVERLAP_NFORMS % 2;
     int64_t shares = 0;
     for (int r = 0; r < n; r++) {
         p->m += c->rows[r] = DRAW(n < 5 ? 5 : 4);
