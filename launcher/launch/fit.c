@@ -150,6 +150,7 @@ static const char *lacks_feature(const struct placing *p, const struct plan_node
 const char *mt_place_lacks(const struct placing *p, int node, int host) {
     const struct plan_node *n = &p->nodes[node];
     const struct mt_host *h = &p->q->hosts->hosts[host];
+    if (p->matching && p->q->asked && !h->answers) return mt_arena_printf(p->arena, "does not answer: %s", h->why);
     if (h->slots && h->slots < n->n) return mt_arena_printf(p->arena, "slots=%d, %d ranks", h->slots, n->n);
     if (!p->q->cluster) return p->by_features ? lacks_feature(p, n, h) : NULL;
     int profile = p->profile[host], *device = mt_new(p->arena, int, p->q->plan->nranks);

@@ -17,6 +17,7 @@ struct placing {
     struct mt_arena *arena;
     int nnodes, *node_of; /* [nranks] */
     struct plan_node *nodes;
+    bool matching;          /* nodes have other names than hosts */
     bool by_features;       /* of nodes of Slurm, as there is no profile */
     int *profile;           /* [nhosts]: the profile's node, or -1 */
     struct mt_tables doc;   /* what does not match */

@@ -80,7 +80,12 @@ static enum mt_status place_first(struct job *j) {
     struct mt_cluster *described = NULL;
     enum mt_status st = open_documents(j, &plan, &described);
     if (!st) st = open_hosts(j);
-    const struct mt_place_request request = {plan, &j->hosts, j->cluster, described, j->o->slurm != NULL};
+    const struct mt_place_request request = {.plan = plan,
+                                             .hosts = &j->hosts,
+                                             .cluster = j->cluster,
+                                             .described = described,
+                                             .asked = !j->o->dry_run,
+                                             .chosen = j->o->slurm != NULL};
     if (!st) st = mt_place(&request, &j->arena, &j->places, stderr, j->err);
     if (!st) st = mt_places_name(plan, &j->hosts, &j->places, &j->plan, j->err);
     if (!st && j->places.matched) log_matched(j, plan);
@@ -140,6 +145,7 @@ static enum mt_status write_files(struct job *j, bool go_on) {
 }
 
 static enum mt_status attempt(struct job *j, struct mt_attempt *a) {
+    enum { not_found = 127 }; /* a shell's exit code */
     const char *out = j->o->out;
     *a = (struct mt_attempt){.script = mt_arena_printf(&j->arena, "%s/mpirun.sh", j->folder),
                              .run = out ? mt_arena_printf(&j->arena, "%s/run.json", out) : NULL,
@@ -147,6 +153,10 @@ static enum mt_status attempt(struct job *j, struct mt_attempt *a) {
     mt_log(MT_LOG_INFO, "launch: %d rank%s on %d host%s, by %s", j->plan->nranks, j->plan->nranks == 1 ? "" : "s",
            hosts_used(j), hosts_used(j) == 1 ? "" : "s", a->script);
     enum mt_status st = mt_attempt_run(a, j->err);
+    if (!st && a->code == not_found) {
+        mt_fail(j->err, MT_EMISSING, "mpirun was not found on this host");
+        return mt_err_hint(j->err, "install Open MPI (openmpi-bin), or add its folder to PATH");
+    }
     if (!st && a->overdue)
         mt_log(MT_LOG_WARN, "launch: mpirun did not end within %.0f s of its job, and was killed", j->o->end_s);
     return st;
@@ -187,7 +197,7 @@ static enum mt_status plan_again(struct job *j) {
         mt_cluster_free(j->cluster); /* devices of the plan are not its devices any more */
         j->cluster = NULL;
     }
-    const struct mt_place_request request = {again, &j->hosts, j->cluster, NULL, false};
+    const struct mt_place_request request = {.plan = again, .hosts = &j->hosts, .cluster = j->cluster, .asked = true};
     if (!(st = mt_place(&request, &j->arena, &j->places, stderr, j->err)))
         st = mt_places_name(again, &j->hosts, &j->places, &j->plan, j->err);
     mt_plan_free(again);

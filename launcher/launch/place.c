@@ -100,6 +100,7 @@ static void tell_unmatched(struct placing *p, int node, const int *owner) {
 
 static enum mt_status match_nodes(struct placing *p, struct mt_places *places, struct mt_err *err) {
     int *owner = mt_new(p->arena, int, p->q->hosts->n), unmatched = 0;
+    p->matching = true;
     for (int h = 0; h < p->q->hosts->n; h++) owner[h] = -1;
     for (int i = 0; i < p->nnodes; i++) {
         bool *tried = mt_new(p->arena, bool, p->q->hosts->n);

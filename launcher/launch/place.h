@@ -27,6 +27,7 @@ struct mt_place_request {
     const struct mt_hosts *hosts;
     const struct mt_cluster *cluster;   /* what profile says of the hosts; or null */
     const struct mt_cluster *described; /* what the plan was made for, to compare links; or null */
+    bool asked;                         /* hosts were asked: nodes are matched only with those that answer */
     bool chosen; /* hosts were chosen for the plan: without a profile, nodes that are alike take them in order, others
                     by features that have the names of device classes */
 };

@@ -45,6 +45,11 @@ refused 2 "the plan is for 2 ranks, but the hosts have 1 slots" $MOTLEY launch p
 refused 3 "nowhere does not answer: no way" $MOTLEY launch plan.json --hosts <(echo nowhere) \
   --agent "sh -c echo\${IFS}no\${IFS}way;exit\${IFS}1" -- --data text.txt
 
+# A shell alone, without mpirun.
+mkdir empty
+ln -s "$(command -v sh)" empty/sh
+refused 3 "mpirun was not found" env PATH="$PWD/empty" $MOTLEY launch plan.json --hosts hosts -- --data text.txt
+
 # Ctrl-C, and SIGTERM.
 for signal in INT TERM USR2; do
   rm -rf launch

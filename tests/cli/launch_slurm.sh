@@ -24,8 +24,12 @@ submitted() { # FOLDER: job.sbatch in it; $job is its number
   rm -f run.txt
   ln -s "$1/job-$job.out" run.txt
 }
-# hurry: Slurm lets a job that was queued again wait for minutes
-hurry() { wait_for 'scontrol update JobId=$job StartTime=now 2>/dev/null || true; ! has "^PENDING\|^COMPLETING" < <(state_of $job)'; }
+# hurry: Slurm lets a job that was queued again wait for minutes. Some seconds it needs: what it started before, in the
+# same second, it takes for the job that was ended.
+hurry() {
+  sleep 3
+  wait_for 'scontrol update JobId=$job StartTime=now 2>/dev/null || true; ! has "^PENDING\|^COMPLETING" < <(state_of $job)'
+}
 
 # Stopped, queued again, resumed, ended.
 mpirun -n 2 $MOTLEY train here.json --data text.txt --out straight --checkpoint-every 0 >straight.txt 2>&1 || fail "$(cat straight.txt)"

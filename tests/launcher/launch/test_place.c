@@ -8,7 +8,7 @@
 
 enum { MOST_NODES = 4, MOST_RANKS = 12, MOST_DEVICES = 16 };
 static const char *const classes[] = {"a10", "t4"};
-static const int64_t GB = 1000000000;
+#define GB INT64_C(1000000000)
 
 static uint64_t state = 7;
 static int below(int n) {
@@ -174,7 +174,36 @@ static void test_what_does_not_match(void) {
     }
 }
 
+/* Of two hosts that are fit, the one that answers; of none, the reason. */
+static void test_who_answers(void) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_hosts hosts;
+    struct mt_places places;
+    struct mt_cluster *c;
+    struct mt_printed printed;
+    const struct wanted w = {.n = 1, .nnodes = 1, .node = {0}, .class = {0}, .need = {GB}};
+    struct mt_plan *plan = plan_of(&w);
+    CHECK_OK(mt_cluster_describe("a10:2", NULL, &c, &err), err);
+    CHECK_OK(mt_hosts_parse("hosts", "node0\nnode1", &arena, &hosts, &err), err);
+    const struct mt_place_request request = {.plan = plan, .hosts = &hosts, .cluster = c, .asked = true};
+    hosts.hosts[1].answers = true;
+    hosts.hosts[0].why = "no route";
+    CHECK_OK(mt_place(&request, &arena, &places, stderr, &err), err);
+    CHECK_EQ(places.host[0], 1);
+    CHECK_EQ(places.device[0], 1);
+    hosts.hosts[1].answers = false;
+    CHECK_EQ(mt_place(&request, &arena, &places, mt_printed_begin(&printed), &err), MT_EINPUT);
+    char *why = mt_printed_end(&printed);
+    CHECK(strstr(why, "does not answer: no route"), "%s", why);
+    free(why);
+    mt_plan_free(plan);
+    mt_cluster_free(c);
+    mt_arena_release(&arena);
+}
+
 int main(void) {
+    test_who_answers();
     test_matching();
     test_what_does_not_match();
     return 0;
