@@ -52,8 +52,8 @@ static const struct argp_option flag_table[] = {
     {"agent", KEY_AGENT, "PROGRAM", 0,
      "what runs a command on a host: PROGRAM HOST COMMAND [$OMPI_MCA_plm_rsh_agent; else ssh]", 2},
     {"export", KEY_EXPORT, "NAME[=VALUE]", 0,
-     "a variable for all ranks; may be repeated [those of MOTLEY_, NCCL_, CUDA_, OMP_ and LD_LIBRARY_PATH that are "
-     "set]",
+     "a variable for all ranks; may be repeated [those of MOTLEY_, NCCL_, CUDA_ (but CUDA_VISIBLE_DEVICES), "
+     "OMP_ and LD_LIBRARY_PATH that are set]",
      2},
     {"mca", KEY_MCA, "NAME=VALUE", 0, "a parameter of Open MPI, as btl_tcp_if_include=eth0; may be repeated", 2},
     {0, 0, 0, 0, "Failures:", 3},
@@ -83,6 +83,7 @@ struct launch_flags {
     struct mt_tables doc;
     bool to_slurm;
     const char *slurm_flag; /* the first flag of the script alone */
+    const char *ssh_flag;   /* the first flag about hosts that Slurm does not answer for */
     int mca_capacity, exports_capacity;
 };
 
@@ -115,13 +116,20 @@ static enum mt_status take_slurm(struct launch_flags *f, const char *flag, const
     return mt_flag_path(flag, text, value, f->err);
 }
 
+static void note_ssh(struct launch_flags *f, const char *flag) {
+    if (!f->ssh_flag) f->ssh_flag = flag;
+}
+
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct launch_flags *f = state->input;
     struct mt_job_options *o = &f->job;
     enum mt_status st = MT_OK;
     int64_t count;
     switch (key) {
-    case KEY_OUT: st = mt_flag_path("--out", text, &o->folder, f->err); break;
+    case KEY_OUT:
+        st = mt_flag_path("--out", text, &o->folder, f->err);
+        if (text[0] == '-') o->folder = mt_arena_printf(&f->arena, "./%s", text); /* for sh, mpirun and train */
+        break;
     case KEY_EXPORT: st = take_export(f, text); break;
     case KEY_HOSTS: st = mt_flag_path("--hosts", text, &o->hosts, f->err); break;
     case KEY_SLURM: f->to_slurm = true; break;
@@ -135,10 +143,14 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         break;
     case KEY_AGENT:
         o->start.agent_given = true;
+        note_ssh(f, "--agent");
         st = mt_flag_path("--agent", text, &o->start.agent, f->err);
         break;
     case KEY_MCA: st = take_mca(f, text); break;
-    case KEY_ANSWER: st = mt_flag_seconds("--answer-deadline", text, &o->answer_s, f->err); break;
+    case KEY_ANSWER:
+        note_ssh(f, "--answer-deadline");
+        st = mt_flag_seconds("--answer-deadline", text, &o->answer_s, f->err);
+        break;
     case KEY_END: st = mt_flag_seconds("--end-deadline", text, &o->end_s, f->err); break;
     case KEY_PARTITION: st = take_slurm(f, "--partition", text, &f->slurm.partition); break;
     case KEY_ACCOUNT: st = take_slurm(f, "--account", text, &f->slurm.account); break;
@@ -166,6 +178,9 @@ static enum mt_status validate(const struct launch_flags *f) {
                        "is in it");
     if (f->slurm_flag && !f->to_slurm)
         return mt_fail(f->err, MT_EINPUT, "%s: has no use without --slurm", f->slurm_flag);
+    if (f->ssh_flag && (f->to_slurm || o->start.in_slurm))
+        return mt_fail(f->err, MT_EINPUT, "%s: has no use with Slurm, which knows its nodes and starts the daemons",
+                       f->ssh_flag);
     if (o->requeue && !o->start.in_slurm)
         return mt_fail(f->err, MT_EINPUT, "--requeue: has no use without --slurm-job");
     if (o->described && !o->cluster) return mt_fail(f->err, MT_EINPUT, "--described: has no use without --cluster");
@@ -210,6 +225,7 @@ static char **script_words(struct launch_flags *f) {
     words[n++] = mt_arena_printf(arena, "--out=%s/job", o->folder);
     words[n++] = mt_arena_printf(arena, "--end-deadline=%g", o->end_s);
     if (o->cluster) words[n++] = mt_arena_printf(arena, "--cluster=%s", o->cluster);
+    if (o->described) words[n++] = mt_arena_printf(arena, "--described=%s", o->described);
     if (o->restarts) words[n++] = mt_arena_printf(arena, "--restart=%d", o->restarts);
     for (int i = 0; i < start->nmca; i++) words[n++] = mt_arena_printf(arena, "--mca=%s", start->mca[i]);
     for (int i = 0; i < start->nexports; i++) words[n++] = mt_arena_printf(arena, "--export=%s", start->exports[i]);
@@ -262,8 +278,9 @@ int mt_command_launch(int argc, char **argv) {
             "Start a plan on real hosts: `motley launch plan.json --hosts hostfile -- --data text.txt`.\v"
             "What follows -- are flags of `motley train`; without --out among them the run's folder is run in that of "
             "launch. The plan, the data and the run's folder must be there on all hosts, by the same paths. The files "
-            "that are written are for people too: `sh launch/mpirun.sh` starts the same job. Ctrl-C, SIGTERM and "
-            "SIGUSR2 have the job write a checkpoint and end with 0, SIGUSR1 has it write one. Exit codes are those of "
+            "that are written are for people too: `sh launch/mpirun.sh` starts the same job. Ctrl-C, SIGTERM, "
+            "SIGHUP and SIGUSR2 have the job write a checkpoint and end with 0, SIGUSR1 has it write one. Exit codes "
+            "are those of "
             "train: 4 if a rank or host was lost and no restart was left."};
     struct mt_err err = MT_ERR_INIT;
     struct launch_flags flags = {.err = &err, .job = {.folder = "launch", .answer_s = 30, .end_s = 60}};

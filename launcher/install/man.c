@@ -68,7 +68,7 @@ static void put_flag(FILE *file, const struct mt_page_flag *f) {
     fputc('\n', file);
     put_text(file, f->help);
     if (f->operand != MT_OPERAND_WORDS || strstr(f->help, f->words[f->nwords - 1])) return;
-    fputs("One of\n", file);
+    fputs(".Pp\nOne of\n", file);
     for (int w = 0; w < f->nwords; w++) fprintf(file, ".Cm \\&%s%s\n", f->words[w], w + 1 < f->nwords ? " ," : " .");
 }
 
@@ -170,8 +170,8 @@ static enum mt_status write_whole(const struct mt_page *pages, int count, const 
              "which collectives move the rest, writes the result as a plan that a person can review, proves the "
              "plan, and runs it under mpirun.\n\nTo train: `motley profile` and `motley train` under mpirun, "
              "`motley plan` between them. To review: `motley show`, `explain`, `verify` and `diff` of a plan, and "
-             "`motley plan --check` of an edited one. To buy: `motley whatif` of a cluster, measured or described "
-             "in a line of text.\n\nThe commands are:");
+             "`motley plan --check` of an edited one. To buy: `motley buy` within a budget, and `motley whatif` "
+             "of a cluster, measured or described in a line of text.\n\nThe commands are:");
     fputs(".Bl -tag -width Ds\n", file);
     for (int p = 0; p < count; p++) {
         fprintf(file, ".It Xr motley-%s 1\n", hyphened(pages[p].name, &arena));

@@ -39,7 +39,10 @@ static void begin(struct question *q, const char *agent, const char *host, struc
     q->pid = fork();
     if (!q->pid) {
         int nothing = open("/dev/null", O_RDONLY);
-        setpgid(0, 0); /* so that what the agent starts can be ended with it */
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL); /* those that the attempts await are blocked here */
+        setpgid(0, 0);                         /* so that what the agent starts can be ended with it */
         dup2(nothing, STDIN_FILENO), dup2(ends[1], STDOUT_FILENO), dup2(ends[1], STDERR_FILENO);
         execvp(words[0], words);
         dprintf(STDERR_FILENO, "%s: %s\n", words[0], strerror(errno));

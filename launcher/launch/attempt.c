@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -17,19 +18,24 @@
 
 #include "kernels/base/log.h"
 #include "kernels/base/wait.h"
-#include "launcher/launch/attempt.h"
 #include "launcher/run/run.h"
 
 /* After SIGTERM, mpirun gets so long before SIGKILL; and what is left of a pipe when it has ended. */
 static const double kill_s = 10, drain_s = 1;
+
+/* mpirun forgets a signal that comes before it has started its ranks, so a request to stop is repeated: first after so
+ * long, then after twice as long each time. */
+static const double repeat_s = 2;
 
 static int signals = -1;
 static bool asked_to_stop, asked_to_end; /* at all; not by SIGUSR2 */
 
 enum mt_status mt_attempt_prepare(struct mt_err *err) {
     sigset_t set;
+    struct sigaction hangup;
     sigemptyset(&set);
     sigaddset(&set, SIGINT), sigaddset(&set, SIGTERM), sigaddset(&set, SIGUSR1), sigaddset(&set, SIGUSR2);
+    if (!sigaction(SIGHUP, NULL, &hangup) && hangup.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP);
     if (sigprocmask(SIG_BLOCK, &set, NULL)) return mt_fail_errno(err, "signals cannot be blocked");
     signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return signals >= 0 ? MT_OK : mt_fail_errno(err, "signals cannot be awaited");
@@ -42,6 +48,9 @@ struct watching {
     double deadline_s; /* of its end; 0: none yet */
     bool terminated;   /* SIGTERM was sent */
     bool lost_host;    /* mpirun says so */
+    int exit_code;     /* of the first rank that failed, as mpirun says; -1: it has not */
+    double pause_s;    /* until the request to stop is repeated, at again_s */
+    double again_s;    /* 0: none was made */
     struct stat run;   /* the run's document before the attempt; st_ino 0: there was none */
     char ended[128];   /* what the run's document says since */
     double looked_s;
@@ -85,6 +94,7 @@ static void take_line(struct watching *w) {
         w->a->lost_rank = rank;
         snprintf(w->a->lost, sizeof w->a->lost, "%.*s", (int)strcspn(line + 8, ";"), line + 8);
     }
+    if (w->exit_code < 0 && w->deadline_s) sscanf(line, " Exit code: %d", &w->exit_code);
     if (tells_of_an_end(line, &w->lost_host) || names) begin_end(w);
 }
 
@@ -136,6 +146,16 @@ static void look_at_run(struct watching *w) {
 
 /* ---- signals ---- */
 
+static void ask_to_stop(struct watching *w, double pause_s) {
+    w->pause_s = pause_s;
+    w->again_s = mt_now_s() + pause_s;
+    kill(w->pid, SIGUSR2); /* mpirun passes it on to all ranks */
+}
+
+static void ask_again(struct watching *w) {
+    if (w->again_s && !w->deadline_s && mt_now_s() >= w->again_s) ask_to_stop(w, 2 * w->pause_s);
+}
+
 static void take_signals(struct watching *w) {
     struct signalfd_siginfo info;
     while (read(signals, &info, sizeof info) == (ssize_t)sizeof info) {
@@ -144,12 +164,13 @@ static void take_signals(struct watching *w) {
             kill(w->pid, SIGUSR1);
         } else if (number == SIGINT && w->a->asked) {
             mt_log(MT_LOG_WARN, "launch: asked twice: the job is ended at once");
+            w->a->hurried = true;
             w->deadline_s = mt_now_s();
         } else {
             if (!w->a->asked) mt_log(MT_LOG_INFO, "launch: asked to stop: the job writes a checkpoint and ends");
             w->a->asked = asked_to_stop = true;
             asked_to_end |= number != SIGUSR2;
-            kill(w->pid, SIGUSR2); /* mpirun passes it on to all ranks */
+            ask_to_stop(w, repeat_s);
         }
     }
 }
@@ -174,11 +195,15 @@ static enum mt_status begin(struct watching *w, struct mt_err *err) {
     if (pipe2(ends, O_CLOEXEC)) return mt_fail_errno(err, "a pipe for mpirun's errors");
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     fflush(stdout);
+    pid_t parent = getpid();
     w->pid = fork();
     if (!w->pid) {
         int nothing = open("/dev/null", O_RDONLY);
         setpgid(0, 0); /* Ctrl-C is for us alone: mpirun kills its ranks on it */
         dup2(nothing, STDIN_FILENO), dup2(ends[1], STDERR_FILENO);
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* mpirun, which ends its ranks, shall not outlive us */
+        if (getppid() != parent) _exit(127);
+        signal(SIGUSR1, SIG_IGN), signal(SIGUSR2, SIG_IGN); /* until mpirun handles them */
         sigprocmask(SIG_SETMASK, &none, NULL);
         execlp("sh", "sh", w->a->script, (char *)NULL);
         _exit(127);
@@ -212,6 +237,7 @@ static void watch(struct watching *w) {
         if (fds[1].revents) take_signals(w);
         if (fds[0].revents) return;
         look_at_run(w);
+        ask_again(w);
         end_overdue(w);
     }
 }
@@ -231,16 +257,17 @@ static void judge(struct watching *w, int status) {
     w->looked_s = -1e9;
     look_at_run(w);
     bool finished = !strcmp(w->ended, "finished") || !strcmp(w->ended, "stopped by a signal");
+    if (a->overdue && w->exit_code > 0) code = w->exit_code; /* why the job ended, before mpirun was killed */
     if (code > 128 || (code && w->lost_host)) code = lost;
-    a->died = code == lost || a->overdue;
+    a->died = code == lost || (a->overdue && w->exit_code <= 0);
     a->code = a->overdue && !code ? lost : code;
     if (a->died && finished) a->died = false, a->code = 0; /* mpirun alone went wrong, after the run */
 }
 
 enum mt_status mt_attempt_run(struct mt_attempt *a, struct mt_err *err) {
-    struct watching w = {.a = a};
+    struct watching w = {.a = a, .exit_code = -1};
     int status = 0;
-    a->lost_rank = -1, a->lost[0] = 0, a->died = a->overdue = false, a->asked = asked_to_stop;
+    a->lost_rank = -1, a->lost[0] = 0, a->died = a->overdue = a->hurried = false, a->asked = asked_to_stop;
     if (!a->run || stat(a->run, &w.run)) w.run.st_ino = 0;
     enum mt_status st = begin(&w, err);
     if (st) return st;

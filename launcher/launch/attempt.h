@@ -20,12 +20,14 @@ struct mt_attempt {
     bool died;      /* a rank was lost or stalled, or mpirun died: not an end that train chose */
     bool asked;     /* it was asked to stop */
     bool overdue;   /* mpirun had to be killed */
+    bool hurried;   /* because it was asked twice */
     int lost_rank;  /* the rank that was named first; -1: none was */
     char lost[256]; /* what was said of it: "rank 1 on b has exited without a message: was it killed?" */
 };
 
-/* SIGINT, SIGTERM and SIGUSR2 ask the job to write a checkpoint and stop, SIGUSR1 to write one; a second SIGINT ends it
- * at once. Signals that came before the attempt began are answered when it has. */
+/* SIGINT, SIGTERM, SIGHUP (unless it is ignored, as under nohup) and SIGUSR2 ask the job to write a checkpoint and
+ * stop, SIGUSR1 to write one; a second SIGINT ends it at once. Signals that came before the attempt began are answered
+ * when it has. If this process is killed, mpirun is ended. */
 enum mt_status mt_attempt_prepare(struct mt_err *err);
 enum mt_status mt_attempt_run(struct mt_attempt *attempt, struct mt_err *err);
 

@@ -33,12 +33,13 @@ const char *mt_shell_word(const char *word, struct mt_arena *arena) {
 }
 
 int mt_job_exports(struct mt_arena *arena, const char ***exports) {
+    static const char visible[] = "CUDA_VISIBLE_DEVICES="; /* of this host: another one has other devices */
     static const char *const families[] = {"MOTLEY_", "NCCL_", "CUDA_", "OMP_", "LD_LIBRARY_PATH=", "XDG_CACHE_HOME="};
     int n = 0, capacity = 0;
     *exports = NULL;
     for (char **at = environ; *at; at++)
         for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
-            if (strncmp(*at, families[f], strlen(families[f]))) continue;
+            if (strncmp(*at, families[f], strlen(families[f])) || !strncmp(*at, visible, sizeof visible - 1)) continue;
             mt_arena_grow(arena, exports, n, &capacity, sizeof **exports);
             (*exports)[n++] = mt_arena_strdup(arena, *at);
             break;
@@ -161,7 +162,7 @@ static enum mt_status replace(const struct mt_job_files *s, const char *name, st
     return st;
 }
 
-static enum mt_status make_folder(const char *folder, struct mt_err *err) {
+enum mt_status mt_job_folder_make(const char *folder, struct mt_err *err) {
     if (!mkdir(folder, 0777) || (errno == EEXIST && mt_is_folder(folder))) return MT_OK;
     mt_fail_errno(err, "%s: the folder cannot be made", folder);
     return err->status = MT_EINPUT;
@@ -172,7 +173,7 @@ enum mt_status mt_job_files_write(const struct mt_job_files *s, struct mt_arena 
     struct mt_plan *plan;
     bool contexts = needs_contexts(s, arena), bound = !contexts && all_are_bound(s);
     enum mt_status st;
-    if ((st = make_folder(s->folder, err)) || (st = mt_plan_copy(s->plan, &plan, err))) return st;
+    if ((st = mt_job_folder_make(s->folder, err)) || (st = mt_plan_copy(s->plan, &plan, err))) return st;
     if ((st = mt_plan_write(plan, path_in(s, "plan.json", arena), err))) goto out;
     print_hostfile(s, mt_printed_begin(&printed));
     if ((st = replace(s, "hostfile", &printed, arena, err))) goto out;

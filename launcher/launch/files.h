@@ -31,6 +31,8 @@ struct mt_job_files {
     char **words; /* the flags of train, ended by null */
 };
 
+enum mt_status mt_job_folder_make(const char *folder, struct mt_err *err);
+
 /* Make the folder and write them. Files of an earlier start that are not needed now are removed. */
 enum mt_status mt_job_files_write(const struct mt_job_files *start, struct mt_arena *arena, struct mt_err *err);
 
@@ -38,7 +40,7 @@ enum mt_status mt_job_files_write(const struct mt_job_files *start, struct mt_ar
 const char *mt_shell_word(const char *word, struct mt_arena *arena);
 
 /* Variables of this process that ranks need too, as "NAME=VALUE": those of Motley, NCCL, CUDA, OpenMP and the
- * loader's path. */
+ * loader's path; but not CUDA_VISIBLE_DEVICES, which each host has its own of. */
 int mt_job_exports(struct mt_arena *arena, const char ***exports);
 
 #endif

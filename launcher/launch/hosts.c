@@ -42,14 +42,23 @@ static enum mt_status take_setting(struct line *l, const char *key, int *slots) 
     return MT_OK;
 }
 
+/* What mpirun, ssh and a shell take for one word, and no flag. mpirun's HOST:SLOTS has no room for an address of IPv6.
+ */
+static bool is_name(const char *name) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    return *name != '-' && !name[strspn(name, letters)];
+}
+
 static enum mt_status take_line(struct line *l, struct mt_hosts *hosts) {
     const char *name = next_word(l), *key;
     int slots = 0;
     enum mt_status st = MT_OK;
     if (!name) return MT_OK;
-    if (strspn(name, "^+=") || strchr(name, '@')) {
+    if (!is_name(name)) {
         mt_fail(l->err, MT_EINPUT, "%s: line %d: \"%.60s\" is no name of a host", l->file, l->number, name);
-        return mt_err_hint(l->err, "relative and excluded hosts, and user names, are not understood here");
+        return mt_err_hint(l->err,
+                           "a name has letters, digits, '.', '-' and '_'; how to log in, and addresses of IPv6, "
+                           "belong into ~/.ssh/config and /etc/hosts");
     }
     while (!st && (key = next_word(l))) st = take_setting(l, key, &slots);
     if (st) return st;

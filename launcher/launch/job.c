@@ -2,9 +2,13 @@
 #include "launcher/launch/job.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "launcher/checkpoint/checkpoint.h"
 #include "launcher/launch/again.h"
@@ -22,6 +26,7 @@ struct job {
     bool *lost;  /* [nranks]: not to be started again */
     int *deaths; /* [nranks] */
     const char *folder;
+    int lock; /* of the first folder; -1: none */
     struct mt_err *err;
 };
 
@@ -157,7 +162,7 @@ static enum mt_status attempt(struct job *j, struct mt_attempt *a) {
         mt_fail(j->err, MT_EMISSING, "mpirun was not found on this host");
         return mt_err_hint(j->err, "install Open MPI (openmpi-bin), or add its folder to PATH");
     }
-    if (!st && a->overdue)
+    if (!st && a->overdue && !a->hurried)
         mt_log(MT_LOG_WARN, "launch: mpirun did not end within %.0f s of its job, and was killed", j->o->end_s);
     return st;
 }
@@ -230,6 +235,25 @@ static enum mt_status prepare_again(struct job *j, const struct mt_attempt *a, i
     return write_files(j, go_on);
 }
 
+/* Checkpoints that are there already are another run's: train refuses them, but a restart would go on with them. */
+static enum mt_status check_run(const struct job *j) {
+    const struct mt_job_options *o = j->o;
+    if (o->slurm || !has_checkpoint(o->out) || (o->resume && mt_file_same(o->out, o->resume))) return MT_OK;
+    mt_fail(j->err, MT_EINPUT, "--out %s: holds checkpoints of another run", o->out);
+    return mt_err_hint(j->err, "go on with that run (-- --resume %s), or choose another folder", o->out);
+}
+
+/* Two that start a job in one folder would replace each other's files. The lock ends with the process; on a file system
+ * without locks there is none. */
+static enum mt_status lock_folder(struct job *j) {
+    enum mt_status st = mt_job_folder_make(j->folder, j->err);
+    if (st) return st;
+    j->lock = open(mt_arena_printf(&j->arena, "%s/.lock", j->folder), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (j->lock < 0 || !flock(j->lock, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) return MT_OK;
+    mt_fail(j->err, MT_EINPUT, "--out %s: another `motley launch` runs there", j->folder);
+    return mt_err_hint(j->err, "wait until it has ended, or choose another folder");
+}
+
 static enum mt_status run(struct job *j, int *code) {
     struct mt_attempt a;
     enum mt_status st = mt_attempt_prepare(j->err);
@@ -274,15 +298,18 @@ static void tell_places(struct job *j) {
 }
 
 static void close_job(struct job *j) {
+    if (j->lock >= 0) close(j->lock);
     mt_plan_free(j->plan);
     mt_cluster_free(j->cluster);
     mt_arena_release(&j->arena);
 }
 
 enum mt_status mt_job_launch(const struct mt_job_options *options, int *code, struct mt_err *err) {
-    struct job j = {.o = options, .folder = options->folder, .err = err};
+    struct job j = {.o = options, .folder = options->folder, .lock = -1, .err = err};
     *code = 0;
     enum mt_status st = place_first(&j);
+    if (!st && !options->dry_run) st = check_run(&j);
+    if (!st) st = lock_folder(&j);
     if (!st) {
         count_from_here(&j);
         st = write_files(&j, options->slurm && has_checkpoint(options->out)); /* a job that was queued again */
@@ -314,15 +341,12 @@ static const char *const *names_of(struct job *j) {
 enum mt_status mt_job_write_slurm(const struct mt_job_options *options, struct mt_slurm_options *slurm,
                                   struct mt_err *err) {
     struct mt_job_options only_write = *options;
-    struct job j = {.o = &only_write, .folder = options->folder, .err = err};
+    struct job j = {.o = &only_write, .folder = options->folder, .lock = -1, .err = err};
     struct mt_cluster *described = NULL;
     only_write.dry_run = true; /* nodes may be busy, and need not answer */
     enum mt_status st = options->hosts ? place_first(&j) : open_documents(&j, &j.plan, &described);
     mt_cluster_free(described);
-    if (!st && mkdir(options->folder, 0777) && errno != EEXIST) {
-        mt_fail_errno(err, "%s: the folder cannot be made", options->folder);
-        st = err->status = MT_EINPUT;
-    }
+    if (!st && !(st = mt_slurm_check(slurm, err))) st = lock_folder(&j);
     if (!st) st = mt_plan_write(j.plan, mt_arena_printf(&j.arena, "%s/plan.json", options->folder), err);
     if (!st) {
         slurm->names = names_of(&j);

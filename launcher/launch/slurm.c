@@ -57,8 +57,8 @@ static struct shape shape_of(const struct mt_plan *plan, struct mt_arena *arena)
 
 static void print_nodes(const struct mt_slurm_options *o, const struct mt_plan *plan, const struct shape *shape,
                         FILE *f) {
-    fprintf(f, "#SBATCH --nodes=%d\n#SBATCH --ntasks-per-node=%d\n#SBATCH --exclusive\n", shape->nnodes,
-            shape->most_ranks);
+    fprintf(f, "#SBATCH --nodes=%d\n#SBATCH --ntasks-per-node=%d\n#SBATCH --exclusive\n#SBATCH --mem=0\n",
+            shape->nnodes, shape->most_ranks);
     if (!strcmp(plan->device, "cuda")) {
         if (shape->most_ranks > shape->least_ranks)
             fprintf(f, "# nodes have from %d to %d ranks: --exclusive gives the job all GPUs of each\n",
@@ -80,6 +80,11 @@ static void print_nodes(const struct mt_slurm_options *o, const struct mt_plan *
     }
 }
 
+/* What goes into a line of #SBATCH has no blanks and no quotes; '%' begins a pattern of Slurm's. */
+static bool fits_line(const char *text) {
+    return !text[strcspn(text, " \t\r\n\"'\\#%")];
+}
+
 static void print_script(const struct mt_slurm_options *o, const struct mt_plan *plan, struct mt_arena *arena,
                          FILE *f) {
     const struct shape shape = shape_of(plan, arena);
@@ -92,7 +97,8 @@ static void print_script(const struct mt_slurm_options *o, const struct mt_plan 
     if (o->time) fprintf(f, "#SBATCH --time=%s\n", o->time);
     fprintf(f, "# before the end of its time the job writes a checkpoint, ends, and is queued again\n");
     fprintf(f, "#SBATCH --signal=B:USR2@%lld\n#SBATCH --requeue\n#SBATCH --open-mode=append\n", (long long)o->stop_s);
-    fprintf(f, "#SBATCH --output=%s/job-%%j.out\n", o->folder);
+    bool from_here = here && o->folder[0] != '/' && fits_line(here); /* else from where sbatch is called */
+    fprintf(f, "#SBATCH --output=%s%s%s/job-%%j.out\n", from_here ? here : "", from_here ? "/" : "", o->folder);
     if (here) fprintf(f, "cd %s || exit 1\n", mt_shell_word(here, arena));
     free(here);
     fprintf(f, "export SLURM_WHOLE=1 # mpirun's daemons get whole nodes\nexec %s", mt_shell_word(o->program, arena));
@@ -100,19 +106,64 @@ static void print_script(const struct mt_slurm_options *o, const struct mt_plan 
     fprintf(f, "\n");
 }
 
-/* What goes into a line of #SBATCH has no blanks and no quotes. */
 static enum mt_status check_word(const char *flag, const char *text, struct mt_err *err) {
-    if (!text || !text[strcspn(text, " \t\n\"'\\#")]) return MT_OK;
+    if (!text || fits_line(text)) return MT_OK;
     return mt_fail(err, MT_EINPUT, "%s: \"%.60s\" has characters that a line of #SBATCH cannot have", flag, text);
+}
+
+/* Seconds of a time as sbatch takes it: [DAYS-]HOURS[:MINUTES[:SECONDS]], or MINUTES[:SECONDS] or three numbers without
+ * days; -1: it is none of these. */
+static int64_t seconds_of(const char *text) {
+    enum { MOST_DIGITS = 9 };
+    int64_t days = 0, numbers[3] = {0};
+    const char *dash = strchr(text, '-');
+    int n = 0;
+    for (const char *at = text; n < 3; at++) {
+        size_t digits = strspn(at, "0123456789");
+        if (!digits || digits > MOST_DIGITS) return -1;
+        int64_t number = strtoll(at, NULL, 10);
+        at += digits;
+        if (at == dash && !n && !days)
+            days = number + 1; /* as 0 is a day too */
+        else if (numbers[n++] = number, !*at)
+            break;
+        else if (*at != ':' || n == 3)
+            return -1;
+    }
+    if (days) return (days - 1) * 86400 + numbers[0] * 3600 + numbers[1] * 60 + numbers[2];
+    return n == 3 ? numbers[0] * 3600 + numbers[1] * 60 + numbers[2] : numbers[0] * 60 + numbers[1];
+}
+
+static enum mt_status check_time(const struct mt_slurm_options *o, struct mt_err *err) {
+    static const char *const without[] = {"UNLIMITED", "INFINITE", "0"};
+    for (int i = 0; i < 3; i++)
+        if (!o->time || !strcmp(o->time, without[i])) return MT_OK;
+    int64_t seconds = seconds_of(o->time);
+    if (seconds < 0) {
+        mt_fail(err, MT_EINPUT, "--time: \"%.60s\" is no time of Slurm", o->time);
+        return mt_err_hint(err, "minutes, hours:minutes:seconds, days-hours or days-hours:minutes:seconds, as 4:00:00");
+    }
+    if (seconds > o->stop_s) return MT_OK;
+    mt_fail(err, MT_EINPUT, "--time %s: the job would be asked to stop %lld s before the end of its %lld s", o->time,
+            (long long)o->stop_s, (long long)seconds);
+    return mt_err_hint(err, "ask for more time, or name less with --stop-before SECONDS");
+}
+
+enum mt_status mt_slurm_check(const struct mt_slurm_options *o, struct mt_err *err) {
+    enum mt_status st;
+    if ((st = check_word("--partition", o->partition, err)) || (st = check_word("--account", o->account, err)) ||
+        (st = check_word("--time", o->time, err)) || (st = check_word("--out", o->folder, err)))
+        return st;
+    return check_time(o, err);
 }
 
 enum mt_status mt_slurm_write(const struct mt_slurm_options *o, const struct mt_plan *plan, struct mt_arena *arena,
                               struct mt_err *err) {
     struct mt_printed printed;
-    enum mt_status st;
-    if ((st = check_word("--partition", o->partition, err)) || (st = check_word("--account", o->account, err)) ||
-        (st = check_word("--time", o->time, err)) || (st = check_word("--out", o->folder, err)))
-        return st;
+    enum mt_status st = mt_slurm_check(o, err);
+    for (int i = 0; !st && o->names && o->names[i]; i++) st = check_word("the plan's hosts", o->names[i], err);
+    for (int r = 0; !st && r < plan->nranks; r++) st = check_word("the plan's classes", plan->ranks[r].class, err);
+    if (st) return st;
     print_script(o, plan, arena, mt_printed_begin(&printed));
     char *text = mt_printed_end(&printed);
     st = mt_file_replace(mt_arena_printf(arena, "%s/job.sbatch", o->folder), text, printed.length, err);

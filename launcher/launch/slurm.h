@@ -19,6 +19,10 @@ struct mt_slurm_options {
     char **words; /* of the script's last line after the program, ended by null */
 };
 
+/* Refuse words that cannot be in a script, and a time that is over before the job is asked to stop: it would be queued
+ * again for ever. */
+enum mt_status mt_slurm_check(const struct mt_slurm_options *options, struct mt_err *err);
+
 /* Write FOLDER/job.sbatch. Nodes are the job's own (--exclusive, which also gives it all their GPUs, however many each
  * has). Without names, nodes of several kinds are asked for by their features, which are taken to have the names of
  * device classes. */

@@ -45,7 +45,10 @@ void mt_signals_install(void) {
 }
 
 void mt_signals_restore(void) {
-    for (int h = 0; h < NHANDLERS; h++) sigaction(handlers[h].number, &before[h], NULL);
+    for (int h = 0; h < NHANDLERS; h++) {
+        if (handlers[h].number == SIGUSR1 || handlers[h].number == SIGUSR2) before[h].sa_handler = SIG_IGN;
+        sigaction(handlers[h].number, &before[h], NULL);
+    }
     sigaction(SIGCONT, &before_continue, NULL);
 }
 

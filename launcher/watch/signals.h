@@ -14,7 +14,7 @@
 enum { MT_REQUEST_CHECKPOINT = 1, MT_REQUEST_STOP = 2 };
 
 void mt_signals_install(void);
-void mt_signals_restore(void); /* a second SIGTERM kills, as by default */
+void mt_signals_restore(void); /* a second SIGTERM kills, as by default; but SIGUSR1 and SIGUSR2, late, do nothing */
 
 /* The requests since the last call. */
 int mt_signals_take(void);

@@ -45,6 +45,11 @@ refused 2 "the plan is for 2 ranks, but the hosts have 1 slots" $MOTLEY launch p
 refused 3 "nowhere does not answer: no way" $MOTLEY launch plan.json --hosts <(echo nowhere) \
   --agent "sh -c echo\${IFS}no\${IFS}way;exit\${IFS}1" -- --data text.txt
 
+# A folder that looks like a flag; another run's checkpoints, which a restart would go on with; what a host sees is its own.
+CUDA_VISIBLE_DEVICES=7 $MOTLEY launch plan.json --hosts hosts -o -x -- --data text.txt --steps 4 >run.txt 2>&1 || fail "$(cat run.txt)"
+! grep -q VISIBLE ./-x/mpirun.sh || fail "$(cat ./-x/mpirun.sh)"
+refused 2 "--out ./-x/run: holds checkpoints of another run" $MOTLEY launch plan.json --hosts hosts -o -x --restart 1 -- --data text.txt
+
 # A shell alone, without mpirun.
 mkdir empty
 ln -s "$(command -v sh)" empty/sh
@@ -61,6 +66,30 @@ for signal in INT TERM USR2; do
   wait $job || code=$?
   [ $code = 0 ] && grep -q '"ended": "stopped by a signal"' launch/run/run.json || fail "$signal: $code: $(cat run.txt)"
   ls launch/run/step-*.safetensors >/dev/null && ! grep -q 'restart' run.txt || fail "$signal: $(cat run.txt)"
+done
+
+# Ctrl-C before the ranks are there; two in one folder; a launch that is killed leaves nothing behind.
+rm -rf launch
+$MOTLEY launch endless.json --hosts hosts -- --data text.txt >run.txt 2>&1 &
+job=$!
+wait_for 'children $job mpirun >mpirun.txt'
+kill -INT $job
+code=0
+wait $job || code=$?
+[ $code = 0 ] && ! kill -0 "$(cat mpirun.txt)" 2>/dev/null || fail "$code: $(cat run.txt)"
+for signal in KILL HUP; do
+  rm -rf launch
+  (trap - HUP && exec $MOTLEY launch endless.json --hosts hosts -- --data text.txt) >run.txt 2>&1 &
+  job=$!
+  wait_for "grep -q '^step 20/' run.txt"
+  refused 2 "--out launch: another \`motley launch\` runs there" $MOTLEY launch plan.json --hosts hosts -- --data text.txt
+  children $job mpirun >mpirun.txt
+  rank_pid $job 1 >rank.txt
+  kill -$signal $job
+  code=0
+  wait $job 2>/dev/null || code=$?
+  wait_for '! kill -0 "$(cat mpirun.txt)" 2>/dev/null && ! kill -0 "$(cat rank.txt)" 2>/dev/null'
+  [ $signal = KILL ] || { [ $code = 0 ] && grep -q '"ended": "stopped by a signal"' launch/run/run.json; } || fail "$code: $(cat run.txt)"
 done
 
 # A rank that is killed: the same plan again, from the checkpoint; killed twice, it is left out, and the others go on.
@@ -114,6 +143,19 @@ PATH=$PWD/bin:$PATH $MOTLEY launch plan.json --hosts hosts --end-deadline 1 --re
 [ $code = 4 ] || fail "code $code: $(cat run.txt)"
 grep -q '^motley: launch: rank 1 on x has exited without a message: was it killed?; all hosts answer$' run.txt || fail "$(cat run.txt)"
 grep -q 'restart 1 of 1, by the same plan: from the beginning: there is no checkpoint yet' run.txt || fail "$(cat run.txt)"
+# What a rank ended with counts, also if mpirun hangs then: it is not tried again.
+printf '#!/bin/sh\nprintf "mpirun detected that one or more processes exited\\n  Exit code:    2\\n" >&2\nsleep 1000\n' >bin/mpirun
+rm -rf launch
+code=0
+PATH=$PWD/bin:$PATH $MOTLEY launch plan.json --hosts hosts --end-deadline 1 --restart 3 -- --data text.txt >run.txt 2>&1 || code=$?
+[ $code = 2 ] && ! grep -q 'restart' run.txt || fail "code $code: $(cat run.txt)"
+
+# For Slurm: a time that leaves none to train would be queued again for ever.
+refused 2 "--time 2: the job would be asked to stop 120 s before the end of its 120 s" $MOTLEY launch plan.json --slurm --time 2 -- --data text.txt
+refused 2 '--time: "1-" is no time of Slurm' $MOTLEY launch plan.json --slurm --time 1- -- --data text.txt
+for time in 3 2:01 0:02:01 1-0 0-0:03 UNLIMITED; do $MOTLEY launch plan.json --slurm --time $time -- --data text.txt >said.txt; done
+refused 2 "--out: \"50%\" has characters" $MOTLEY launch plan.json --slurm -o 50% -- --data text.txt
+refused 2 "--agent: has no use with Slurm" $MOTLEY launch plan.json --slurm --agent ssh -- --data text.txt
 
 # Described clusters: nodes find hosts by what a profile says (here a description too, under other names).
 [ -f "$(dirname "$MOTLEY")/motley_glpk.so" ] || exit 0
@@ -141,7 +183,7 @@ slurm() { $MOTLEY launch "$@" >said.txt 2>&1 || fail "$(cat said.txt)"; }
 line() { grep -qxF -- "$1" launch/job.sbatch || fail "no '$1' in $(cat launch/job.sbatch)"; }
 rm -rf launch
 slurm described.json --slurm --partition gpu --account me --time 4:00:00 --stop-before 90 -- --data text.txt
-for want in --nodes=2 --ntasks-per-node=2 --exclusive '--constraint="[cpu*1&cpu-2t*1]"' --partition=gpu --account=me \
+for want in --nodes=2 --ntasks-per-node=2 --exclusive --mem=0 "--output=$PWD/launch/job-%j.out" '--constraint="[cpu*1&cpu-2t*1]"' --partition=gpu --account=me \
   --time=4:00:00 --signal=B:USR2@90 --requeue; do
   line "#SBATCH $want"
 done

@@ -42,6 +42,10 @@ static void test_refusals(void) {
                  {"a port=22", "hosts: line 1: \"port\" is not understood"},
                  {"^a", "hosts: line 1: \"^a\" is no name"},
                  {"me@a", "hosts: line 1: \"me@a\" is no name"},
+                 {"a\n-oProxyCommand", "hosts: line 2: \"-oProxyCommand\" is no name"},
+                 {"a;touch${IFS}b slots=2", "hosts: line 1: \"a;touch${IFS}b\" is no name"},
+                 {"a,b", "hosts: line 1: \"a,b\" is no name"},
+                 {"::1 slots=2", "hosts: line 1: \"::1\" is no name"},
                  {"a b", "hosts: line 1: \"b\" is not understood"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct mt_arena arena = MT_ARENA_INIT;
