@@ -167,17 +167,21 @@ static enum mt_status remove_file(const char *folder, const char *name, struct m
     return unlink(path) && errno != ENOENT ? mt_fail_errno(err, "%s: removing", path) : MT_OK;
 }
 
+/* Whether the first `count` generations have weights of this step. */
+static bool has_weights(const struct generations *g, int count, int64_t step) {
+    for (int i = 0; i < count && i < g->count; i++)
+        if (g->items[i].step == step) return true;
+    return false;
+}
+
 enum mt_status mt_checkpoint_prune(const char *folder, int keep, struct mt_err *err) {
     struct generations g;
     enum mt_status st = list(folder, &g, err);
     if (st) return st;
     for (int i = 0; i < g.nleftovers && !st; i++) st = remove_file(folder, g.leftovers[i], &g.arena, err);
     for (int i = keep; i < g.count && !st; i++) st = remove_file(folder, g.items[i].name, &g.arena, err);
-    for (int i = 0; i < g.noptimizers && !st; i++) {
-        int kept = 0;
-        while (kept < g.count && kept < keep && g.items[kept].step != g.optimizers[i].step) kept++;
-        if (kept == g.count || kept == keep) st = remove_file(folder, g.optimizers[i].name, &g.arena, err);
-    }
+    for (int i = 0; i < g.noptimizers && !st; i++)
+        if (!has_weights(&g, keep, g.optimizers[i].step)) st = remove_file(folder, g.optimizers[i].name, &g.arena, err);
     mt_arena_release(&g.arena);
     return st;
 }
@@ -196,8 +200,11 @@ enum mt_status mt_checkpoint_set_aside(const char *folder, int64_t step, struct 
     if (st) return st;
     for (int i = 0; i < g.count && g.items[i].step > step && !st; i++)
         st = set_file_aside(folder, g.items[i].name, &g.arena, err);
-    for (int i = 0; i < g.noptimizers && !st; i++)
-        if (g.optimizers[i].step > step) st = set_file_aside(folder, g.optimizers[i].name, &g.arena, err);
+    for (int i = 0; i < g.noptimizers && !st; i++) {
+        const struct generation *o = &g.optimizers[i];
+        if (o->step > step && has_weights(&g, g.count, o->step)) st = set_file_aside(folder, o->name, &g.arena, err);
+        if (o->step > step && !has_weights(&g, g.count, o->step)) st = remove_file(folder, o->name, &g.arena, err);
+    }
     mt_arena_release(&g.arena);
     return st;
 }

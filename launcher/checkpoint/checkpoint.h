@@ -48,7 +48,8 @@ enum mt_status mt_checkpoint_open(const char *source, struct mt_safetensors **fi
 enum mt_status mt_checkpoint_about(const struct mt_safetensors *file, struct mt_checkpoint_about *about,
                                    struct mt_err *err);
 
-/* Rename generations after `step` (they are damaged, if that of `step` was opened), so that they no longer count. */
+/* Rename generations after `step` (they are damaged, if that of `step` was opened), so that they no longer count. Of an
+ * interrupted write only the optimizer state may have its name: that is removed. */
 enum mt_status mt_checkpoint_set_aside(const char *folder, int64_t step, struct mt_err *err);
 /* The number of generations in a folder; 0 if there is no folder. */
 enum mt_status mt_checkpoint_count(const char *folder, int *count, struct mt_err *err);

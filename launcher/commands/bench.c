@@ -32,11 +32,10 @@ static enum mt_status select_bench(struct bench_flags *f, const char *text) {
     return st;
 }
 
-/* `--json FILE`: a word that names no benchmark. */
-static bool is_no_bench(const char *word) {
+static bool is_bench(const char *word) {
     for (int i = 0; mt_bench_names[i]; i++)
-        if (!strcmp(word, mt_bench_names[i])) return false;
-    return true;
+        if (!strcmp(word, mt_bench_names[i])) return true;
+    return false;
 }
 
 static error_t parse(int key, char *text, struct argp_state *state) {
@@ -46,7 +45,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; break;
     case KEY_DEVICE: st = mt_flag_device(text, &f->options.device, f->err); break;
     case KEY_MODEL: st = mt_job_flags_model(&f->job, text, &f->options.model); break;
-    case KEY_JSON: st = mt_output_flag(text, state, is_no_bench, &f->options.output, f->err); break;
+    case KEY_JSON: st = mt_output_flag(text, state, is_bench, &f->options.output, f->err); break;
     case KEY_SECONDS: st = mt_flag_seconds("--seconds", text, &f->options.seconds, f->err); break;
     case ARGP_KEY_ARG: st = select_bench(f, text); break;
     default: return ARGP_ERR_UNKNOWN;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/base/arena.h"
+#include "kernels/base/file.h"
 #include "launcher/bench/plans.h"
 #include "launcher/commands/command.h"
 #include "launcher/flags/data_flags.h"
@@ -42,11 +43,12 @@ static const struct argp_option flag_table[] = {
     MT_OPTION_DEADLINE(KEY_DEADLINE, "120", 2),
     {0}};
 
-/* `--json FILE`: a word that names no plan. */
-static bool is_no_plan(const char *word) {
+/* A document, or a run's folder: of those that are no plans it is said when they are read, but for earlier JSON. */
+static bool is_document(const char *word) {
     struct mt_err ignored = MT_ERR_INIT;
     char format[64];
-    return mt_document_format(word, format, &ignored) || strcmp(format, MT_PLAN_FORMAT);
+    if (mt_is_folder(word)) return true;
+    return !mt_document_format(word, format, &ignored) && strcmp(format, MT_TABLES_FORMAT);
 }
 
 static void add_path(struct plans_flags *f, const char *text) {
@@ -67,7 +69,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         break;
     case KEY_STEPS: st = mt_flag_int("--steps", text, 1, 1000000, &o->steps, f->err); break;
     case KEY_WARMUP: st = mt_flag_int("--warmup", text, 0, 1000000, &o->warmup, f->err); break;
-    case KEY_JSON: st = mt_output_flag(text, state, is_no_plan, &o->output, f->err); break;
+    case KEY_JSON: st = mt_output_flag(text, state, is_document, &o->output, f->err); break;
     case KEY_DEVICE: st = mt_flag_device(text, &o->device, f->err); break;
     case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &o->emulation, f->err); break;
     case KEY_DEADLINE: st = mt_flag_seconds("--deadline", text, &o->deadline_s, f->err); break;

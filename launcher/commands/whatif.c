@@ -95,10 +95,9 @@ static enum mt_status take_use(struct whatif_flags *f, const char *text) {
     return st;
 }
 
-/* `--json FILE`: there are no operands. */
-static bool is_file(const char *word) {
+static bool is_operand(const char *word) { /* whatif has none */
     (void)word;
-    return true;
+    return false;
 }
 
 static error_t parse(int key, char *text, struct argp_state *state) {
@@ -119,7 +118,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         break;
     case KEY_PRICES: st = mt_flag_path("--prices", text, &f->prices, f->err); break;
     case KEY_USE: st = take_use(f, text); break;
-    case KEY_JSON: st = mt_output_flag(text, state, is_file, &f->output, f->err); break;
+    case KEY_JSON: st = mt_output_flag(text, state, is_operand, &f->output, f->err); break;
     case KEY_LIMIT: st = mt_flag_real("--limit", text, &f->limit_s, f->err); break;
     case ARGP_KEY_ARG: st = mt_flag_no_operand(text, f->err); break;
     default: return ARGP_ERR_UNKNOWN;

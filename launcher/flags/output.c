@@ -7,11 +7,14 @@
 #include "kernels/base/working.h"
 #include "launcher/flags/flags.h"
 
-enum mt_status mt_output_flag(const char *text, struct argp_state *state, bool (*is_file)(const char *word),
+enum mt_status mt_output_flag(const char *text, struct argp_state *state, bool (*is_operand)(const char *word),
                               struct mt_output *output, struct mt_err *err) {
     const char *next = state->next < state->argc ? state->argv[state->next] : "-";
-    if (!text && is_file && next[0] != '-' && is_file(next)) text = state->argv[state->next++];
     if (text) return mt_flag_path("--json", text, &output->path, err);
+    if (is_operand && next[0] != '-' && !is_operand(next)) {
+        mt_fail(err, MT_EINPUT, "--json: \"%.100s\" after it is nothing that this command takes", next);
+        return mt_err_hint(err, "--json=%.200s writes it; --json alone prints it", next);
+    }
     output->json = true;
     return MT_OK;
 }

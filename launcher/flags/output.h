@@ -26,9 +26,10 @@ struct mt_output {
             "print the tables as JSON instead of text; =FILE: write JSON there, and print the text", group             \
     }
 
-/* --json and --json=FILE. `is_file` (or null): whether the next word on the command line, which is no flag, is the
- * FILE; for commands whose --json has always had one. */
-enum mt_status mt_output_flag(const char *text, struct argp_state *state, bool (*is_file)(const char *word),
+/* --json and --json=FILE. `is_operand` (or null: every word is): whether the next word on the command line, which is no
+ * flag, can be an operand of the command. If not, `--json FILE` is meant, and refused: were it taken, a mistyped
+ * operand would be written to. */
+enum mt_status mt_output_flag(const char *text, struct argp_state *state, bool (*is_operand)(const char *word),
                               struct mt_output *output, struct mt_err *err);
 
 /* Print what was added to the document since the last time, if it is to be text. */

@@ -37,7 +37,7 @@ plan() { # STRATEGY BATCH
 # BATCH: a line of the batch, predicted and measured steps of both, in ms, and their ratio by turns
 compare() {
   run -n "$ranks" "$motley" bench plans "$work/$reduce-$1.json" "$work/$factors-$1.json" --steps "$steps" --warmup 3 \
-    --repetitions "$turns" --json "$work/$1.json" >"$work/$1.txt" 2>&1 || { tail -n 5 "$work/$1.txt" >&2; return 1; }
+    --repetitions "$turns" --json="$work/$1.json" >"$work/$1.txt" 2>&1 || { tail -n 5 "$work/$1.txt" >&2; return 1; }
   awk -v batch="$1" 'function number(key) { if (!match($0, "\"" key "\": [^,}]*")) return 0
       return substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4) + 0 }
     /"predicted_s"/ { predicted[++n] = 1e3 * number("predicted_s") }

@@ -11,11 +11,11 @@ refused 2 'benchmark: "everything" is not known here' $MOTLEY bench everything
 has 'operators, attention, collectives, step' err.txt || fail "$(cat err.txt)"
 refused 2 'batch: is 0' $bench step --batch 0
 refused 2 'is not a kind of device' $bench --device abacus
-refused 2 'nowhere/b.json' $bench step --json nowhere/b.json
+refused 2 'nowhere/b.json' $bench step --json=nowhere/b.json
 refused 2 'seconds' $bench --seconds 0
 refused 2 'gpt3' $MOTLEY bench step --model gpt3
 
-$bench operators step --batch 4 --json one.json >out.txt 2>&1 || fail "$(cat out.txt)"
+$bench operators step --batch 4 --json=one.json >out.txt 2>&1 || fail "$(cat out.txt)"
 has 'fused_matmul' out.txt && has 'training step' out.txt || fail "$(cat out.txt)"
 rows one.json operators >ops.txt
 for kind in matmul fused_matmul attention attention_grad adamw layer_norm_grad; do
@@ -29,7 +29,7 @@ rows one.json step | awk "$get"'{ exit !(get("batch") == 4 && (get("tokens_per_s
   fail "$(cat one.json)"
 has '"collectives"\|"attention": \[' one.json && fail 'it ran what was not asked for'
 
-mpirun --oversubscribe -n 2 $bench collectives step --json two.json >out.txt 2>&1 || fail "$(cat out.txt)"
+mpirun --oversubscribe -n 2 $bench collectives step --json=two.json >out.txt 2>&1 || fail "$(cat out.txt)"
 has 'AllReduce' out.txt || fail "$(cat out.txt)"
 rows two.json collectives >colls.txt
 # What a rank of two must send of a message.

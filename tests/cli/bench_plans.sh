@@ -64,7 +64,7 @@ consistent() {
     }' "$1" || fail "$(cat "$1")"
 }
 
-run whole.json split.json uneven.json --repetitions 3 --steps 4 --data text --json three.json >out.txt 2>err.txt ||
+run whole.json split.json uneven.json --repetitions 3 --steps 4 --data text --json=three.json >out.txt 2>err.txt ||
   fail "$(cat err.txt)"
 consistent three.json 3 3 128
 has 'all in memory together' err.txt || fail "$(cat err.txt)"
@@ -81,7 +81,7 @@ done
 
 # One program in memory at a time gives the same losses; random tokens.
 for how in "" --alone; do
-  run whole.json split.json --repetitions 2 --steps 2 --warmup 2 $how --json "two$how.json" >out.txt 2>err$how.txt ||
+  run whole.json split.json --repetitions 2 --steps 2 --warmup 2 $how --json="two$how.json" >out.txt 2>err$how.txt ||
     fail "$(cat err$how.txt)"
   consistent "two$how.json" 2 2 128
 done
@@ -97,7 +97,7 @@ if [ -f "$(dirname "$MOTLEY")/motley_glpk.so" ]; then
     sed -i "s/\"host\": \"[^\"]*\"/\"host\": \"$(hostname)\"/" $plan.json
     $MOTLEY plan --check $plan.json --cluster cpu:2 -o $plan.json >said.txt || fail "$(cat said.txt)"
   done
-  run both.json one.json --repetitions 2 --steps 3 --json predicted.json >out.txt 2>err.txt || fail "$(cat err.txt)"
+  run both.json one.json --repetitions 2 --steps 3 --json=predicted.json >out.txt 2>err.txt || fail "$(cat err.txt)"
   consistent predicted.json 2 2 128
   numbers predicted.json predicted_s | has null && fail "$(cat predicted.json)"
   has '^pairs that differ by more than 5%: [01], of which [01] were predicted in the right order$' out.txt ||
@@ -115,6 +115,6 @@ refused 2 'large.json: is of model gpt2:layers=2,heads=2,embed=64,' run whole.js
 $MOTLEY plan $job --ranks 3 -o ranks.json >said.txt
 refused 2 'ranks.json: is for 3 ranks, but whole.json is for 2' run whole.json ranks.json
 refused 2 'missing.json' run whole.json missing.json
-refused 2 'nowhere/out.json' run whole.json --json nowhere/out.json
+refused 2 'nowhere/out.json' run whole.json --json=nowhere/out.json
 sed 's/"steps": 1000/"steps": 999/' whole.json >edited.json
 refused 2 'edited.json: hash: does not fit' run whole.json edited.json

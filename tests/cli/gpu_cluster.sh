@@ -42,7 +42,7 @@ if ! $MOTLEY train alone.json --steps 0 --data text.txt >out.txt 2>err.txt; then
 fi
 
 # More of them, described ones with them, and CPUs, which no job can mix with them.
-$MOTLEY whatif --cluster "$cluster" "${job[@]:0:4}" --precision bf16 --add 2xh100@a --json table.json >table.txt
+$MOTLEY whatif --cluster "$cluster" "${job[@]:0:4}" --precision bf16 --add 2xh100@a --json=table.json >table.txt
 grep -q 'add 2xh100@a *4 ' table.txt || fail "$(cat table.txt)"
 refused 2 'rank 1 of h100:1 + cpu:1 net=10G is of kind cpu, but rank 0 of kind cuda' \
   $MOTLEY plan --cluster "h100:1 + cpu:1 net=10G" "${job[@]}" -o no.json

@@ -48,7 +48,7 @@ $MOTLEY plan --cluster "v100:1x2 + a10:1x2" $small --use 2,3 -o some.json >some.
 
 # What-ifs answer, and mark what cannot run; explain says it too.
 $MOTLEY whatif --cluster a10:1x2 $small --precision bf16 --change "add 2xv100@node0, remove 2xa10" --add 2xa10@node0 \
-  --json table.json >table.txt
+  --json=table.json >table.txt
 [ "$(grep -c 'cannot run here: see \[1\]' table.txt)" = 1 ] || fail "$(cat table.txt)"
 shows " [1] v100: has compute capability 7.0, and kernels need 7.5 (sm_75)" table.txt
 [ "$(grep -c '"cannot_run": "v100: has' table.json)" = 1 ] || fail "$(cat table.json)"

@@ -59,7 +59,7 @@ sed 's/"GB\/s"/&/; s/: \([0-9]\)\([0-9.]* GB\/s<\/title>\)/: 9\1\2/' large.html 
 # A what-if, with prices; a run with its trace, beside which the predicted step is written.
 printf 'class,price_per_hour\na100-40,1.5\na10,0.5\nh100,4\n' >prices.csv
 $MOTLEY whatif --cluster cluster.json --plan plan.json --tokens 1G --prices prices.csv --set link.net=400G --remove 2xa10 \
-  --add 2xh100 --json whatif.json >/dev/null
+  --add 2xh100 --json=whatif.json >/dev/null
 $MOTLEY report whatif.json -o whatif.html
 page whatif.html 500000 alternatives-rates costs
 agrees whatif.html whatif=whatif.json mutants

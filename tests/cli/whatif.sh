@@ -16,7 +16,7 @@ ratio() { awk -v a="$(number "$1" tokens_per_s)" -v b="$(number 0 tokens_per_s)"
 printf 'class,price_per_hour\r\ncpu,0.25\r\nt4,1\r\n' >prices.csv
 $MOTLEY whatif --cluster "cpu:1x2 memory=1T" --model $small --batch 64 --add 2xcpu@node0 --remove rank:0 \
   --set class.cpu.speed=0.5 --change "add 2xcpu@node0, set class.cpu.speed=0.5" --add t4@node0 --tokens 3.6M \
-  --prices prices.csv --json table.json >table.txt
+  --prices prices.csv --json=table.json >table.txt
 between "twice the devices" "$(ratio 1)" 1.8 2.02
 between "half the devices" "$(ratio 2)" 0.49 0.56
 between "half the speed" "$(ratio 3)" 0.49 0.56
@@ -36,12 +36,12 @@ grep -q '^ *add 2xcpu@node0 *4 .* nominal ' table.txt || fail "$(cat table.txt)"
 
 # Bound by the network: ten times the bandwidth is nearly ten times as fast.
 $MOTLEY whatif --cluster "h100:2 net=1G" --model gpt2:layers=1,heads=2,embed=512,context=32,vocab=4096 --batch 4 --use all \
-  --set link.net=10G --json table.json >table.txt
+  --set link.net=10G --json=table.json >table.txt
 between "ten times the network" "$(ratio 1)" 6 10.1
 grep -q 'as it is .* link net' table.txt || fail "does not wait for the network: $(cat table.txt)"
 
 # A device that the plan leaves out is not worth its price: it is counted as idle.
-$MOTLEY whatif --cluster "h100:2 net=1M" --model $small --batch 4 --remove rank:1 --json table.json >table.txt
+$MOTLEY whatif --cluster "h100:2 net=1M" --model $small --batch 4 --remove rank:1 --json=table.json >table.txt
 grep -q '^ *as it is *2 *1 ' table.txt || fail "$(cat table.txt)"
 grep -q '^ *remove rank:1 *1 *0 ' table.txt || fail "$(cat table.txt)"
 [ "$(number 0 idle) $(number 1 idle)" = "1 " ] || fail "$(cat table.json)"
@@ -49,7 +49,7 @@ grep -q '^ *remove rank:1 *1 *0 ' table.txt || fail "$(cat table.txt)"
 # Rows share their errors: a difference of 1% is a tie, one of 10% is none, though both bands are wider. A row that ties
 # with an earlier one names it.
 $MOTLEY whatif --cluster "cpu:1x2 memory=1T" --model $small --batch 64 --set class.cpu.speed=1.005 \
-  --set class.cpu.speed=1.1 --set class.cpu.speed=1.102 --json table.json >table.txt
+  --set class.cpu.speed=1.1 --set class.cpu.speed=1.102 --json=table.json >table.txt
 grep -q '^ *set class.cpu.speed=1.005 .* tie with row 1 ' table.txt || fail "$(cat table.txt)"
 ! grep -q '^ *set class.cpu.speed=1.1 .* tie' table.txt || fail "$(cat table.txt)"
 grep -q '^ *set class.cpu.speed=1.102 .* tie with row 3 ' table.txt || fail "$(cat table.txt)"
@@ -60,7 +60,7 @@ between "error_below" "$(number 0 error_below)" 0 "$(number 0 error)"
 # What does not fit says so in its row; where nothing fits, that is an error. Two models, a table each.
 big="gpt2:layers=1,heads=2,embed=512,context=64,vocab=8192"
 $MOTLEY whatif --cluster "cpu:1x2" --model $small --model $big --batch 8 --set class.cpu.memory=64MiB \
-  --json table.json >table.txt
+  --json=table.json >table.txt
 [ "$(grep -c 'as it is' table.txt)" = 2 ] || fail "$(cat table.txt)"
 grep -q '^ *set class.cpu.memory=64MiB *2 *none: see \[1\]$' table.txt || fail "$(cat table.txt)"
 grep -q '^ *\[1\] .*fit into ' table.txt || fail "$(cat table.txt)"
@@ -76,7 +76,7 @@ grep -q '^gpt2:.*, 12 samples of 32 a step, f32$' table.txt || fail "$(cat table
 
 # Figures of a measured cluster are measured; of what is thought of, not; and of what was never measured, nominal.
 $MOTLEY whatif --cluster "$SOURCE/tests/fuzz/corpus/cluster/slow_rank.json" --model $small --batch 8 --add class0 \
-  --add t4 --json table.json >table.txt
+  --add t4 --json=table.json >table.txt
 grep -q '"figures": "measured"' <<<"$(row 0)" || fail "$(cat table.json)"
 grep -q '"figures": "thought of"' <<<"$(row 1)" || fail "$(cat table.json)"
 grep -q '"figures": "nominal"' <<<"$(row 2)" || fail "$(cat table.json)"
@@ -107,12 +107,12 @@ price 'class,price_per_hour\nt4,1\n' 'wrong.csv: has no price for the class "cpu
 
 # A rank that hurts is left out: without it, and without another that does, a step is no shorter.
 $MOTLEY whatif --cluster "a10:1 net=1G + h100:1 + l4:1" --model gpt2:layers=4,heads=8,embed=512,context=256,vocab=1024 \
-  --batch 8 --change "remove rank:2, remove rank:0" --json table.json >table.txt
+  --batch 8 --change "remove rank:2, remove rank:0" --json=table.json >table.txt
 between "without what hurts" "$(ratio 1)" 0.999 1.001
 
 # Clusters side by side: rows in their order, the first for the changes; the same hardware spelt otherwise is a tie.
 $MOTLEY whatif --cluster "h100:1x2" --cluster "H100:2x2 net=400Gbps" --cluster "H100:1x2 nvlink=450GB/s" --model $small \
-  --batch 64 --precision f16 --add h100 --json table.json >table.txt
+  --batch 64 --precision f16 --add h100 --json=table.json >table.txt
 [ "$(grep -c '{"what"' table.json)" -eq 4 ] || fail "$(cat table.json)"
 grep -q '^ *h100:1x2 *2 ' table.txt || fail "$(cat table.txt)"
 grep -q '^ *H100:2x2 net=400Gbps *4 ' table.txt || fail "$(cat table.txt)"

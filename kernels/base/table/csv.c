@@ -1,21 +1,28 @@
 /* Tables as CSV, RFC 4180: fields with commas, quotes or line ends are quoted, lines end with CR LF. Numbers are in
- * base units with all digits; what is not known is an empty field; lists have spaces between their numbers. */
+ * base units with all digits; what is not known is an empty field; lists have spaces between their numbers. A text that
+ * a spreadsheet would run as a formula (a file or a host may be named "=...") begins with an apostrophe, as OWASP
+ * advises; bytes that are no UTF-8 become U+FFFD, as in JSON. */
 #include <string.h>
 
 #include "kernels/base/table/internal.h"
 #include "kernels/base/text/units.h"
+#include "kernels/base/text/utf8.h"
+
+static bool is_formula(const char *text) {
+    text += strspn(text, " \t\r\n");
+    return *text && strchr("=+-@", *text) && text[1];
+}
 
 static void put_text(const char *text, FILE *file) {
-    if (!text[strcspn(text, ",\"\r\n")] && *text != ' ') {
-        fputs(text, file);
-        return;
-    }
-    fputc('"', file);
-    for (; *text; text++) {
+    bool quoted = text[strcspn(text, ",\"\r\n")] || *text == ' ';
+    if (quoted) fputc('"', file);
+    if (is_formula(text)) fputc('\'', file);
+    for (int n; *text; text += n ? n : 1) {
+        n = mt_utf8_length(text, SIZE_MAX);
         if (*text == '"') fputc('"', file);
-        fputc(*text, file);
+        fprintf(file, "%.*s", n ? n : 3, n ? text : "\xef\xbf\xbd");
     }
-    fputc('"', file);
+    if (quoted) fputc('"', file);
 }
 
 static void put_cell(const struct mt_cell *cell, FILE *file) {

@@ -130,6 +130,7 @@ static int by_row(const void *left, const void *right, void *context) {
 
 struct fold { /* equal rows */
     int first, last, count;
+    const int *rows; /* [count], ascending */
 };
 
 static int by_first(const void *left, const void *right) {
@@ -137,14 +138,18 @@ static int by_first(const void *left, const void *right) {
     return (a->first > b->first) - (a->first < b->first);
 }
 
+/* "a to d", "a .. d"; of rows that end with the first's name, the last other one, as round robin over hosts gives. */
 static const char *name_of(const struct mt_grid *grid, const struct fold *fold, int column, struct mt_arena *arena) {
-    const char *first = grid->rows[fold->first].cells[column], *last = grid->rows[fold->last].cells[column];
+    int other = fold->count - 1;
+    const char *first = grid->rows[fold->first].cells[column];
+    while (other > 0 && !strcmp(first, grid->rows[fold->rows[other]].cells[column])) other--;
+    if (!other) return first;
+    const char *last = grid->rows[fold->rows[other]].cells[column];
     char *end[2];
     long from = strtol(first, &end[0], 10), to = strtol(last, &end[1], 10);
     bool numbers = !*end[0] && !*end[1];
     bool consecutive = (numbers ? to - from : fold->last - fold->first) + 1 == fold->count;
-    if (!strcmp(first, last)) return first;
-    return mt_arena_printf(arena, "%s %s %s", first, consecutive ? "to" : "..", last);
+    return mt_arena_printf(arena, "%s %s %s", first, consecutive && other == fold->count - 1 ? "to" : "..", last);
 }
 
 /* The grid's last column is for the counts; dropped if nothing folds. */
@@ -157,7 +162,8 @@ static void fold(const struct mt_table *t, struct mt_arena *arena, struct mt_gri
     for (int i = 0; i < n; i++) order[i] = i;
     qsort_r(order, (size_t)n, sizeof *order, by_row, &folding);
     for (int i = 0; i < n; i++) {
-        if (!i || compare_rows(&folding, order[i - 1], order[i])) folds[nfolds++] = (struct fold){.first = order[i]};
+        if (!i || compare_rows(&folding, order[i - 1], order[i]))
+            folds[nfolds++] = (struct fold){.first = order[i], .rows = &order[i]};
         folds[nfolds - 1].last = order[i];
         folds[nfolds - 1].count++;
     }

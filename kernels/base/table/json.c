@@ -58,7 +58,7 @@ void mt_tables_write_json(const struct mt_tables *doc, FILE *file) {
     struct mt_json_out out;
     mt_json_out_init(&out);
     mt_json_open(&out, NULL, '{');
-    mt_json_put_string(&out, "format", "motley-tables");
+    mt_json_put_string(&out, "format", MT_TABLES_FORMAT);
     mt_json_put_int(&out, "version", 1);
     mt_json_put_string(&out, "made_by", "motley " MOTLEY_VERSION);
     mt_json_open(&out, "said", '[');

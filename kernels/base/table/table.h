@@ -157,6 +157,7 @@ void mt_table_fold(struct mt_table *table, int names, const char *title);
 
 /* ---- writing ---- */
 
+#define MT_TABLES_FORMAT "motley-tables" /* of the JSON */
 enum mt_tables_format { MT_TABLES_TEXT, MT_TABLES_MARKDOWN, MT_TABLES_CSV, MT_TABLES_JSON };
 
 /* TEXT: lines and tables in order, an empty line before each titled table but the first item. MARKDOWN: the same, as

@@ -210,6 +210,40 @@ static void test_generations(void) {
     CHECK_EQ(mt_checkpoint_open("/nonexistent", &f, &err), MT_EINPUT);
 }
 
+static const char *in_folder(const char *name) {
+    static char path[4][300];
+    static int turn;
+    char *text = path[turn++ % 4];
+    snprintf(text, sizeof path[0], "%s/%s", folder, name);
+    return text;
+}
+
+static void touch(const char *name) {
+    FILE *file = fopen(in_folder(name), "w");
+    CHECK(file != NULL, "%s", name);
+    fclose(file);
+}
+
+static bool is_there(const char *name) {
+    return !access(in_folder(name), F_OK);
+}
+
+/* Of later generations, whole ones keep their content under another name; of a write that was killed between its two
+ * files nothing is left, so that runs that are killed often do not fill the disk. */
+static void test_set_aside(void) {
+    struct mt_err err = MT_ERR_INIT;
+    touch("step-00000060.safetensors"), touch("optimizer-00000060.safetensors");
+    touch("optimizer-00000070.safetensors"), touch("optimizer-00000040.safetensors");
+    CHECK_OK(mt_checkpoint_set_aside(folder, 50, &err), err);
+    CHECK(is_there("step-00000060.safetensors.damaged") && is_there("optimizer-00000060.safetensors.damaged"));
+    CHECK(!is_there("step-00000060.safetensors") && !is_there("optimizer-00000060.safetensors"));
+    CHECK(!is_there("optimizer-00000070.safetensors") && !is_there("optimizer-00000070.safetensors.damaged"));
+    CHECK(is_there("optimizer-00000040.safetensors"));
+    CHECK_OK(mt_checkpoint_prune(folder, 2, &err), err);
+    CHECK(!is_there("optimizer-00000040.safetensors"));
+    unlink(in_folder("step-00000060.safetensors.damaged")), unlink(in_folder("optimizer-00000060.safetensors.damaged"));
+}
+
 /* Counters from which no run can go on are refused by name, however sound the file is. */
 static void test_counters(void) {
     static const struct {
@@ -249,6 +283,7 @@ int main(void) {
     test_flips();
     test_disk_full();
     test_generations();
+    test_set_aside();
     test_counters();
     char command[64];
     snprintf(command, sizeof command, "rm -r %s", folder);

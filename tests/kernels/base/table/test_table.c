@@ -259,6 +259,11 @@ static void test_folded(void) {
                   " 1 .. 23  h0 .. h2  b        5     11\n"
                   " 3        h0        idle            1\n");
     mt_tables_release(&doc);
+    t = fill(&doc, 17, one_kind); /* round robin over two hosts: the last rank is on the first's, and others are not */
+    for (int r = 0; r < 17; r++) t->rows[r].cells[1].text = r % 2 ? "h1" : "h0";
+    check_written(&doc, MT_TABLES_TEXT,
+                  " rank     host      kind  more  ranks\n 0 to 16  h0 .. h1  a        5     17\n");
+    mt_tables_release(&doc);
     fill(&doc, MT_TABLE_SHOWN, one_kind);
     CHECK_EQ(lines_of(&doc), MT_TABLE_SHOWN + 1);
     mt_tables_release(&doc);
@@ -328,6 +333,26 @@ static void fill_random(struct mt_tables *doc, int nrows) {
         int ranks[3] = {r, 2 * r, 7};
         mt_cell_ranks(t, ranks, (int)(uniform() * 4));
     }
+}
+
+/* What spreadsheets would run, and bytes that are no text. */
+static void test_csv_texts(void) {
+    static const char *const given[] = {"=1+1", "@a,b", "\t-2", "-", "a=b", "c\xff"};
+    static const char *const want[] = {"'=1+1", "'@a,b", "'\t-2", "-", "a=b", "c\xef\xbf\xbd"};
+    struct mt_tables doc = MT_TABLES_INIT;
+    struct mt_table *t = mt_tables_add(&doc, "t", "", "");
+    mt_table_column(t, "text", "text", MT_UNIT_TEXT);
+    for (int r = 0; r < 6; r++) mt_table_row(t), mt_cell_text(t, "%s", given[r]);
+    char *text = written(&doc, MT_TABLES_CSV), field[64];
+    const char *at = text;
+    for (int c = 0; c < 2; c++) next_field(&at, field, sizeof field);
+    for (int r = 0; r < 6; r++) {
+        next_field(&at, field, sizeof field);
+        next_field(&at, field, sizeof field);
+        CHECK_TEXT(field, want[r]);
+    }
+    free(text);
+    mt_tables_release(&doc);
 }
 
 static const struct mt_cell *cell_of(const struct mt_row *row, int c) {
@@ -415,6 +440,7 @@ int main(void) {
     test_units();
     test_same_units();
     test_folded();
+    test_csv_texts();
     test_machines();
     return 0;
 }
