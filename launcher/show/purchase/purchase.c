@@ -218,7 +218,8 @@ static void say_head(const struct mt_purchase *p, struct mt_tables *out) {
     mt_tables_say(out, "purchase   %s", p->hash[0] ? p->hash : "not written");
     mt_tables_say(out, "network    %s", p->network);
     if (p->owned.what[0])
-        mt_tables_say(out, "owned      %s (%d devices on %d nodes)", p->owned.what, p->owned.devices, p->owned.nodes);
+        mt_tables_say(out, "owned      %s (%d devices on %d node%s)", p->owned.what, p->owned.devices, p->owned.nodes,
+                      p->owned.nodes == 1 ? "" : "s");
     mt_tables_say(out, "planned    %s of %s%s configurations within the limits, those that promise most%s",
                   mt_units_count((double)p->judged, judged), p->configurations >= 1e6 ? "more than " : "",
                   mt_units_count(p->configurations, all),
