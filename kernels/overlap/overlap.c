@@ -1,6 +1,8 @@
 /* Problems: their buffers, places and flags; schedules as vectors. */
 #include "kernels/overlap/overlap.h"
 
+#include <string.h>
+
 #include "kernels/overlap/internal.h"
 
 const char *mt_overlap_name(enum mt_overlap_form form) {
@@ -164,6 +166,8 @@ enum mt_status mt_overlap_check(const struct mt_overlap *p, struct mt_err *err) 
         return mt_fail(err, MT_EINPUT, "%s: only GEMM+AllReduce can be direct", name);
     if (p->keep && p->form != MT_OVERLAP_GATHER)
         return mt_fail(err, MT_EINPUT, "%s: only AllGather+GEMM keeps its operand", name);
+    if (p->tf32 && p->type != MT_F32)
+        return mt_fail(err, MT_EINPUT, "%s: operands of type %s as tf32", name, mt_type_name(p->type));
     for (int r = 0; r < p->n; r++) {
         if (p->rows[r] < 0 || p->shares[r] < 0) return mt_fail(err, MT_EINPUT, "%s: a negative share", name);
         rows += p->rows[r], shares += p->shares[r];
@@ -172,6 +176,14 @@ enum mt_status mt_overlap_check(const struct mt_overlap *p, struct mt_err *err) 
         return mt_fail(err, MT_EINPUT, "%s: shares sum to %lld and %lld, not %lld and %lld", name, (long long)rows,
                        (long long)shares, (long long)p->m, (long long)whole);
     return MT_OK;
+}
+
+bool mt_overlap_equal(const struct mt_overlap *a, const struct mt_overlap *b) {
+    return a->form == b->form && a->n == b->n && a->m == b->m && a->cols == b->cols && a->k == b->k &&
+           a->type == b->type && a->out == b->out && a->wire == b->wire && a->tile[0] == b->tile[0] &&
+           a->tile[1] == b->tile[1] && a->chunk == b->chunk && a->mix == b->mix && a->direct == b->direct &&
+           a->keep == b->keep && a->tf32 == b->tf32 && !memcmp(a->rows, b->rows, (size_t)a->n * sizeof *a->rows) &&
+           !memcmp(a->shares, b->shares, (size_t)a->n * sizeof *a->shares);
 }
 
 void mt_overlap_schedule(const struct mt_overlap *p, int me, struct mt_overlap_schedule *schedule) {

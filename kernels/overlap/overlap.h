@@ -59,6 +59,7 @@ struct mt_overlap {
     int mix;     /* scatter, reduce: after so many tiles for peers comes one of a rank's own; 0: all at the end */
     bool direct; /* reduce: every rank adds all rows */
     bool keep;   /* gather: A as a whole is a result as well, of all ranks */
+    bool tf32;   /* operands of f32 are rounded to tf32 (op.h) */
 };
 
 const char *mt_overlap_name(enum mt_overlap_form form); /* "AllGather+GEMM", ... */
@@ -137,6 +138,8 @@ struct mt_overlap_schedule {
 
 /* MT_EINPUT for a problem that is none: shares that do not sum up, an unknown type, a tile without rows. */
 enum mt_status mt_overlap_check(const struct mt_overlap *problem, struct mt_err *err);
+/* Whether two problems are equal in everything. */
+bool mt_overlap_equal(const struct mt_overlap *a, const struct mt_overlap *b);
 
 /* Make rank `me`'s schedule of a problem that has been checked. */
 void mt_overlap_schedule(const struct mt_overlap *problem, int me, struct mt_overlap_schedule *schedule);

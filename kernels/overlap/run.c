@@ -54,8 +54,9 @@ static struct mt_call tile_call(const struct mt_overlap *p, const struct mt_attr
     return (struct mt_call){.kind = MT_OP_matmul, .attr = attr, .nin = 2, .nout = 1, .in = tensors, .out = tensors + 2};
 }
 
-static struct mt_attr tile_attr(bool trans_a, bool trans_b) {
-    return (struct mt_attr){.nm = 1, .nn = 1, .nk = 1, .trans_a = trans_a, .trans_b = trans_b, .out_acc = true};
+static struct mt_attr tile_attr(const struct mt_overlap *p, bool trans_a, bool trans_b) {
+    return (struct mt_attr){
+        .nm = 1, .nn = 1, .nk = 1, .trans_a = trans_a, .trans_b = trans_b, .out_acc = true, .tf32 = p->tf32};
 }
 
 /* Lay out the scratch from `memory` on, but for the GEMM's own; its bytes. */
@@ -88,7 +89,7 @@ int64_t mt_overlap_scratch_bytes(const struct mt_overlap *p, int me,
     extent_b(p, me, b);
     for (int trans = 0; trans < 4; trans++) {
         struct mt_tensor tensors[3];
-        struct mt_attr attr = tile_attr(trans & 1, trans & 2);
+        struct mt_attr attr = tile_attr(p, trans & 1, trans & 2);
         struct mt_call call = tile_call(p, &attr, tensors, least(p->tile[0], p->m), least(p->tile[1], b[1]), b[0]);
         int64_t bytes = scratch_bytes(context, &call);
         if (bytes > most) most = bytes;
@@ -154,7 +155,7 @@ static enum mt_status multiply(const struct run *run, const struct mt_overlap_ti
     int64_t b[2], size = mt_type_size(p->type);
     extent_b(p, run->me, b);
     bool packed_a = run->packed_a && tile->from == MT_OVERLAP_A;
-    struct mt_attr attr = tile_attr(packed_a, run->operands->trans_b);
+    struct mt_attr attr = tile_attr(p, packed_a, run->operands->trans_b);
     struct mt_tensor tensors[3];
     struct mt_call call = tile_call(p, &attr, tensors, tile->rows, tile->cols, b[0]);
     assert(tile->col % p->tile[1] == 0 && (tile->cols == p->tile[1] || tile->col + tile->cols == b[1]));

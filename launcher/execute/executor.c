@@ -68,7 +68,7 @@ static void prepare_overlap(struct mt_executor *ex, struct replay *run, int i) {
     const struct mt_loverlap *o = c->overlap;
     /* The backend of a GEMM like the tiles'. */
     struct mt_tensor tensors[3] = {c->tensor[0], c->tensor[1], c->tensor[2]};
-    struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1, .out_acc = true};
+    struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1, .out_acc = true, .tf32 = o->problem.tf32};
     for (int k = 0; k < 3; k++) tensors[k] = (struct mt_tensor){.type = o->problem.type, .naxes = 2, .extent = {1, 1}};
     tensors[2].type = mt_type_acc(o->problem.type);
     struct mt_call tile = {

@@ -40,6 +40,8 @@ static void print_window(const struct mt_plan *p, FILE *file) {
     int64_t most = 0;
     char bytes[MT_UNITS_TEXT];
     for (int r = 0; r < p->nranks; r++) most = p->memory[r].window_bytes > most ? p->memory[r].window_bytes : most;
+    if (!most && p->decisions.overlapped > 0)
+        fprintf(file, "window     none: no GEMM of this plan can run together with its collective\n");
     if (most)
         fprintf(file, "window     %s on each rank beside the arena, for GEMMs that run together with collectives\n",
                 mt_units_bytes((double)most, bytes));

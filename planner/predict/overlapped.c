@@ -13,7 +13,7 @@ enum { COPY_BYTES = 1 << 20 };
 /* A GEMM of rows by cols by k in the problem's type, without data. */
 static struct mt_cost gemm_cost(const struct mt_costs *costs, int rank, const struct mt_overlap *p, int64_t rows,
                                 int64_t cols, int64_t k) {
-    struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1, .out_acc = true};
+    struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1, .out_acc = true, .tf32 = p->tf32};
     int64_t extents[3][2] = {{rows, k}, {k, cols}, {rows, cols}};
     struct mt_tensor tensors[3];
     struct mt_op_shape shape;
@@ -81,8 +81,8 @@ void mt_predict_overlap_rates(const struct mt_costs *costs, const struct mt_over
 }
 
 static uint64_t key_of(const struct mt_overlap *p, const int *group) {
-    int64_t what[] = {p->form, p->n,       p->m,       p->cols,  p->k,   p->type,   p->out,
-                      p->wire, p->tile[0], p->tile[1], p->chunk, p->mix, p->direct, p->keep};
+    int64_t what[] = {p->form,    p->n,       p->m,     p->cols, p->k,      p->type, p->out, p->wire,
+                      p->tile[0], p->tile[1], p->chunk, p->mix,  p->direct, p->keep, p->tf32};
     uint64_t key = mt_hash64(what, sizeof what, 0x6f7665726c6170);
     key = mt_hash64(p->rows, (size_t)p->n * sizeof *p->rows, key);
     key = mt_hash64(p->shares, (size_t)p->n * sizeof *p->shares, key);

@@ -233,6 +233,7 @@ static bool draw(const struct mt_program *p, const struct mt_pair *pair, int ran
     problem->type = p->values[product->in[0]].type;
     problem->out = p->values[gather ? product->out[0] : collective->out[0]].type;
     problem->wire = collective->wire;
+    problem->tf32 = p->graph->ops[product->gop].attr.tf32;
     struct drawing d = {p, pair, product, collective, &p->graph->ops[product->gop].attr, problem, *group, rows, shares};
     if (!(gather ? draw_gather(&d) : draw_sum(&d))) return false;
     choose_tiles(problem);
@@ -257,14 +258,6 @@ struct finding {
     int capacity, problems_capacity;
 };
 
-static bool same_problem(const struct mt_overlap *a, const struct mt_overlap *b) {
-    return a->form == b->form && a->n == b->n && a->m == b->m && a->cols == b->cols && a->k == b->k &&
-           a->type == b->type && a->wire == b->wire && a->direct == b->direct && a->keep == b->keep &&
-           a->tile[0] == b->tile[0] && a->tile[1] == b->tile[1] && a->chunk == b->chunk && a->mix == b->mix &&
-           !memcmp(a->rows, b->rows, (size_t)a->n * sizeof *a->rows) &&
-           !memcmp(a->shares, b->shares, (size_t)a->n * sizeof *a->shares);
-}
-
 static bool same_region(const struct finding *f, int a, const struct mt_overlap *problems, const struct mt_pair *pair) {
     const struct mt_program *p = f->program;
     const struct mt_pair *other = &f->pairs->items[a];
@@ -272,7 +265,7 @@ static bool same_region(const struct finding *f, int a, const struct mt_overlap 
                (size_t)p->nranks * sizeof(int)))
         return false;
     for (int r = 0; r < p->nranks; r++)
-        if (!same_problem(&f->problems[a][r], &problems[r])) return false;
+        if (!mt_overlap_equal(&f->problems[a][r], &problems[r])) return false;
     return true;
 }
 

@@ -49,14 +49,31 @@ same() {
   [ -n "$(hash_of one/run.json)" ] && [ "$(hash_of one/run.json)" = "$(hash_of two/run.json)" ] || fail "$plan: other bits"
 }
 
-for precision in f64 f32 bf16; do
-  case $precision in f64) tolerance=1e-11 ;; f32) tolerance=1e-5 ;; bf16) tolerance=2e-3 ;; esac
+for precision in f64 f32 tf32 bf16; do
+  case $precision in f64) tolerance=1e-11 ;; f32) tolerance=1e-5 ;; tf32) tolerance=1e-6 ;; bf16) tolerance=2e-3 ;; esac
   tensor tensor.json $precision
   train tensor.json plain
   losses plain/run.json >plain.txt
   decided reduce tensor.json reduce.json
   same reduce.json 15 GEMM+AllReduce
 done
+
+# GEMMs of one shape whose results have different types: each has its part of the window.
+$MOTLEY plan --model gpt2:layers=1,heads=4,embed=64,context=16,vocab=256,ffn=64 --batch 4 --ranks 2 --precision bf16 \
+  --gradient-wire bf16 --bucket-bytes 0 --overlap all -o samples.json >said.txt
+heads='{"name": "heads", "label": "heads", "align": 1, "sizes": [2,2]}, '
+attention='{"pattern": "*attn*", "rule": "split", "split": "heads"}, '
+sed "s/^  \"splits\": \[/&$heads/; s/^  \"rules\": \[/&$attention/" samples.json >edited.json
+$MOTLEY plan --check edited.json -o types.json >said.txt
+$MOTLEY show program types.json --lowered >program.txt
+for type in bf16 f32; do
+  grep -q "GEMM+AllReduce.* $type\[[0-9 ]*\]@[0-9]*; scratch.*overlapped: 64 by 64 by 64" program.txt || fail "no GEMM to $type"
+done
+$MOTLEY verify types.json --steps 1 >said.txt
+
+# A plan in which no GEMM can says so: what is reduced here are sums over micro-batches.
+$MOTLEY plan $job --storage split --micro 1 --overlap all -o few.json >said.txt
+$MOTLEY show few.json | has '^window *none' || fail "motley show does not tell that nothing is overlapped"
 
 # States in shares: what the flag decides, and what a hand takes back.
 tolerance=1e-11

@@ -64,7 +64,7 @@ static enum mt_status check_types(struct mt_lchecker *c, const struct sources *s
     const struct mt_overlap *p = &l->overlap->problem;
     const struct mt_pvalue *values = c->program->values;
     bool gather = p->form == MT_OVERLAP_GATHER;
-    bool right = values[l->in[0]].type == p->type && values[l->in[1]].type == p->type &&
+    bool right = s->attr->tf32 == p->tf32 && values[l->in[0]].type == p->type && values[l->in[1]].type == p->type &&
                  values[l->out[0]].type == p->out && s->collective->wire == p->wire;
     if (gather) right = right && values[s->collective->out[0]].type == p->type;
     if (!gather) right = right && s->collective->acc == mt_type_acc(p->type);
@@ -279,14 +279,6 @@ enum mt_status mt_lchecker_keep_overlap(struct mt_lchecker *c, int k) {
     return MT_OK;
 }
 
-static bool same_problem(const struct mt_overlap *a, const struct mt_overlap *b) {
-    return a->form == b->form && a->n == b->n && a->m == b->m && a->cols == b->cols && a->k == b->k &&
-           a->type == b->type && a->out == b->out && a->wire == b->wire && a->tile[0] == b->tile[0] &&
-           a->tile[1] == b->tile[1] && a->chunk == b->chunk && a->mix == b->mix && a->direct == b->direct &&
-           a->keep == b->keep && !memcmp(a->rows, b->rows, (size_t)a->n * sizeof *a->rows) &&
-           !memcmp(a->shares, b->shares, (size_t)a->n * sizeof *a->shares);
-}
-
 static bool same_schedule(const struct mt_overlap_schedule *a, const struct mt_overlap_schedule *b) {
     return a->ntiles == b->ntiles && a->nputs == b->nputs && a->nwaits == b->nwaits && a->copies == b->copies &&
            !memcmp(a->tiles, b->tiles, (size_t)a->ntiles * sizeof *a->tiles) &&
@@ -301,7 +293,7 @@ static bool known(const struct mt_lchecker *c, int k, const struct mt_loverlappe
         bool same = other != NULL;
         for (int p = 0; p < mine->problem.n && same; p++) {
             const struct mt_loverlapped *a = &other[mine->group[p]], *b = &c->collectives[k].overlapped[mine->group[p]];
-            same = same_problem(&a->problem, &b->problem) && same_schedule(&a->schedule, &b->schedule) &&
+            same = mt_overlap_equal(&a->problem, &b->problem) && same_schedule(&a->schedule, &b->schedule) &&
                    !memcmp(a->group, b->group, (size_t)b->problem.n * sizeof *b->group);
         }
         if (same) return true;
@@ -319,7 +311,7 @@ static enum mt_status check_regions(struct mt_lchecker *c, int k) {
             c->rank = x;
             const struct mt_loverlapped *a = &other[x], *b = &mine[x];
             bool one = a->region == b->region && a->window_at == b->window_at &&
-                       same_problem(&a->problem, &b->problem) &&
+                       mt_overlap_equal(&a->problem, &b->problem) &&
                        !memcmp(a->group, b->group, (size_t)a->problem.n * sizeof *a->group);
             if (a->region == b->region && !one)
                 return mt_lchecker_refuse(c, "another problem has the same part of the window");
@@ -344,7 +336,8 @@ enum mt_status mt_lchecker_overlapped(struct mt_lchecker *c, int k) {
         for (int i = 0; i < p->n; i++) {
             const struct mt_loverlapped *member = &of->overlapped[mine->group[i]];
             if (member->window_at != mine->window_at || member->region != mine->region ||
-                !same_problem(&member->problem, p) || memcmp(member->group, mine->group, (size_t)p->n * sizeof(int)))
+                !mt_overlap_equal(&member->problem, p) ||
+                memcmp(member->group, mine->group, (size_t)p->n * sizeof(int)))
                 return mt_lchecker_refuse(c, "rank %d has another problem, or another place in the window",
                                           mine->group[i]);
             schedules[i] = member->schedule;

@@ -10,11 +10,14 @@
 #include "kernels/window/window.h"
 #include "tests/check.h"
 
-enum { JOB_RANKS = 8, JOB_EPOCHS = 10, JOB_NTYPES = 6, JOB_NFORMS = 4 };
+enum { JOB_RANKS = 8, JOB_EPOCHS = 10, JOB_NTYPES = 7, JOB_NFORMS = 4 };
 static const struct {
     enum mt_type type, out, wire;
-} job_types[JOB_NTYPES] = {{MT_F64, MT_F64, MT_F64},  {MT_F32, MT_F32, MT_F32},    {MT_F32, MT_F32, MT_BF16},
-                           {MT_BF16, MT_F32, MT_F32}, {MT_BF16, MT_BF16, MT_BF16}, {MT_F16, MT_F16, MT_F16}};
+    bool tf32;
+} job_types[JOB_NTYPES] = {{MT_F64, MT_F64, MT_F64, false},    {MT_F32, MT_F32, MT_F32, false},
+                           {MT_F32, MT_F32, MT_BF16, false},   {MT_BF16, MT_F32, MT_F32, false},
+                           {MT_BF16, MT_BF16, MT_BF16, false}, {MT_F16, MT_F16, MT_F16, false},
+                           {MT_F32, MT_F32, MT_F32, true}};
 
 static inline int64_t job_scratch(void *context, const struct mt_call *call) {
     return ((const struct mt_backend *)context)->scratch_bytes(call);
@@ -31,8 +34,11 @@ static inline void job_init(struct job *job, int n, int number, uint64_t seed) {
     uint64_t draw = 0, stream = (uint64_t)(n * 1000 + number);
 #define DRAW(below) ((int64_t)mt_random_below(seed, stream, draw++, (uint64_t)(below)))
     int form = number % JOB_NFORMS, types = number / JOB_NFORMS % JOB_NTYPES;
-    *job = (struct job){
-        .problem = {.n = n, .type = job_types[types].type, .out = job_types[types].out, .wire = job_types[types].wire}};
+    *job = (struct job){.problem = {.n = n,
+                                    .type = job_types[types].type,
+                                    .out = job_types[types].out,
+                                    .wire = job_types[types].wire,
+                                    .tf32 = job_types[types].tf32}};
     struct mt_overlap *p = &job->problem;
     p->direct = form == MT_OVERLAP_NFORMS;
     p->form = p->direct ? MT_OVERLAP_REDUCE : (enum mt_overlap_form)form;
@@ -60,6 +66,14 @@ static inline double job_element(const struct mt_overlap *p, int matrix, int64_t
     double value = 0, x = mt_random_uniform(5, (uint64_t)matrix, (uint64_t)(row * 1000 + col)) * 2 - 1;
     mt_type_store(p->type, &value, 0, x);
     return mt_type_load(p->type, &value, 0);
+}
+
+/* As a GEMM takes it: of tf32 are the first 10 bits of the mantissa. */
+static inline double job_operand(const struct mt_overlap *p, double element) {
+    int exponent;
+    if (!p->tf32 || element == 0) return element;
+    double mantissa = frexp(element, &exponent);
+    return ldexp(nearbyint(ldexp(mantissa, 11)), exponent - 11);
 }
 
 static inline int64_t job_start(const int64_t *shares, int rank) {
@@ -104,8 +118,8 @@ static inline void job_compare(const struct job *job, int me, const void *out, c
     double acc = job_epsilon(mt_type_acc(p->type)), wire = gather ? 0 : job_epsilon(p->wire);
     mt_overlap_extent(p, me, MT_OVERLAP_OUT, extent);
     double *a = malloc((size_t)(extent[0] * p->k + 1) * 8), *b = malloc((size_t)(extent[1] * p->k + 1) * 8);
-    for (int64_t i = 0; i < extent[0] * p->k; i++) a[i] = job_element(p, 0, row + i / p->k, i % p->k);
-    for (int64_t i = 0; i < extent[1] * p->k; i++) b[i] = job_element(p, 1, i % p->k, col + i / p->k);
+    for (int64_t i = 0; i < extent[0] * p->k; i++) a[i] = job_operand(p, job_element(p, 0, row + i / p->k, i % p->k));
+    for (int64_t i = 0; i < extent[1] * p->k; i++) b[i] = job_operand(p, job_element(p, 1, i % p->k, col + i / p->k));
     for (int64_t i = 0; i < extent[0]; i++)
         for (int64_t j = 0; j < extent[1]; j++) {
             double want = 0, size = 0;

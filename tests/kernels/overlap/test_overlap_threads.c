@@ -16,6 +16,11 @@ static int64_t scratch_bytes(const struct mt_call *call) {
     return 0;
 }
 
+static double operand(const struct mt_call *call, const struct mt_tensor *t, int64_t i) {
+    struct mt_overlap p = {.tf32 = call->attr->tf32};
+    return job_operand(&p, mt_type_load(t->type, t->data, i));
+}
+
 static enum mt_status multiply(const struct mt_call *call, struct mt_err *err) {
     const struct mt_tensor *a = &call->in[0], *b = &call->in[1], *y = &call->out[0];
     bool trans_a = call->attr->trans_a;
@@ -25,8 +30,8 @@ static enum mt_status multiply(const struct mt_call *call, struct mt_err *err) {
         for (int64_t j = 0; j < n; j++) {
             double sum = 0;
             for (int64_t l = 0; l < k; l++)
-                sum += mt_type_load(a->type, a->data, trans_a ? l * m + i : i * k + l) *
-                       mt_type_load(b->type, b->data, call->attr->trans_b ? j * k + l : l * n + j);
+                sum += operand(call, a, trans_a ? l * m + i : i * k + l) *
+                       operand(call, b, call->attr->trans_b ? j * k + l : l * n + j);
             mt_type_store(y->type, y->data, i * n + j, sum);
         }
     return MT_OK;

@@ -26,7 +26,7 @@ static inline void change_place(struct mt_linstr *l) {
     if (l->overlap->me < 2) SET(l->overlap->me, !l->overlap->me);
 }
 
-enum { OVERLAP_PROBLEM_CHANGES = 16, OVERLAP_SCHEDULE_CHANGES = 14 };
+enum { OVERLAP_PROBLEM_CHANGES = 17, OVERLAP_SCHEDULE_CHANGES = 14 };
 
 static inline void change_overlap_problem(struct mt_lowered *m, struct mt_linstr *l, int variant) {
     struct mt_loverlap *o = l->overlap;
@@ -48,6 +48,7 @@ static inline void change_overlap_problem(struct mt_lowered *m, struct mt_linstr
     case 13: SET(o->region, (o->region + 1) % m->nregions); break;
     case 14: change_place(l); break;
     case 15: SET(o->window_at, m->window_bytes); break;
+    case 16: SET(p->tf32, !p->tf32); break;
     }
 }
 
