@@ -257,7 +257,8 @@ int mt_command_buy(int argc, char **argv) {
             "The network: net=RATE is in bits a second (400G, 400Gbps, 50GB/s) and is each node's, one way; the "
             "fastest of a configuration is its network, nodes with a slower one send and receive at most that. link "
             "is nvlink, pcie or memory, with =RATE in bytes a second. What is owned is a line NAME[:NODES[xDEVICES]] "
-            "[LINK=RATE ...], joined by \" + \", or a profile. At most 64 rows, 16 jobs, 4096 devices.\n\n"
+            "[LINK=RATE ...], joined by \" + \" (h100:2x8 is 2 nodes of 8, h100:8 are 8 nodes of one), or a profile. "
+            "At most 64 rows, 16 jobs, 4096 devices.\n\n"
             "A configuration's cost is its price and what its hours cost. Ties are times that may as well be the "
             "other way round, within their error bands."};
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);

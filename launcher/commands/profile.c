@@ -138,7 +138,13 @@ int mt_command_profile(int argc, char **argv) {
             "describe a cluster by public figures.\v"
             "All ranks measure at the same time, as they would train: run nothing else on the machines. A CPU rank's "
             "device is the cores that mpirun binds it to; ranks of one host that are not bound (--bind-to none) "
-            "divide its cores. With --device cuda it is the GPU of the rank's number on the host."};
+            "divide its cores. With --device cuda it is the GPU of the rank's number on the host.\n\n"
+            "A description is NAME[:NODES[xDEVICES]] [LINK=RATE ...], joined by \" + \": h100:2x8 is 2 nodes of 8, "
+            "h100:8 "
+            "are 8 nodes of one, h100 is one device. NAME is a row of --hardware, in small letters or capitals; LINK "
+            "is "
+            "net between nodes (bits a second, as 400G or 50GB/s), egress or ingress of a node, and nvlink, pcie or "
+            "memory within it (bytes a second). At most 16384 devices."};
     struct mt_err err = MT_ERR_INIT;
     struct profile_flags f = {.err = &err,
                               .profile = {.out = "cluster.json",

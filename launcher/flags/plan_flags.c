@@ -60,7 +60,9 @@ static const struct argp_option options[] = {
      1},
     {"models", KEY_MODELS, 0, 0, "list the models and their options", 1},
     {"cluster", KEY_CLUSTER, "FILE", 0,
-     "a cluster's profile, or what describes one: search for the fastest plan; what flags below decide stays so", 1},
+     "a cluster's profile, or what describes one, as h100:2x8 (2 nodes of 8): search for the fastest plan; what flags "
+     "below decide stays so",
+     1},
     {"from", KEY_FROM, "RUN", 0, "replan what RUN (a folder, or its run.json) trained, by the speeds that it measured",
      1},
     {"limit", KEY_LIMIT, "S", 0, "with --cluster: seconds after which the search ends with its best so far [600]", 1},

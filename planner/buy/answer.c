@@ -169,7 +169,9 @@ static enum mt_status fill_rows(struct answering *a) {
 
 /* ---- more money ---- */
 
-static enum mt_status fill_next(struct answering *a, double money) {
+/* relaxed_s: the time of the relaxation, which p->dual is of. Rates grow linearly with money by the estimate: a time
+ * that did would end below 0. */
+static enum mt_status fill_next(struct answering *a, double money, double relaxed_s) {
     const struct mt_buy *buy = a->s->buy;
     struct mt_purchase *p = a->purchase;
     int best = a->order[0];
@@ -177,10 +179,10 @@ static enum mt_status fill_next(struct answering *a, double money) {
     p->next = mt_new(a->arena, struct mt_purchase_next, buy->nnext);
     for (int k = 0; k < buy->nnext; k++) {
         struct mt_purchase_next *next = &p->next[p->nnext++];
-        sort(a, money + buy->next[k]);
+        sort(a, money + buy->next[k] * ROUNDING);
         int x = a->order[0];
         next->money = buy->next[k];
-        next->estimate_s = p->dual > 0 ? fmax(0, time_s - p->dual * next->money) : 0;
+        next->estimate_s = p->dual > 0 ? time_s / (1 + p->dual * next->money / relaxed_s) : 0;
         next->better = x != best && before(a, x, best);
         enum mt_status st = fill_row(a, x, &next->row);
         if (st) return st;
@@ -208,7 +210,7 @@ static enum mt_status refuse(const struct searching *s) {
 enum mt_status mt_buy_answer(struct searching *s, struct mt_purchase *p) {
     const struct mt_purchase_limits *l = &s->buy->limits;
     struct answering a = {.s = s, .purchase = p, .arena = &p->arena};
-    double limit = s->rent ? l->budget_per_hour : l->budget, money = limit > 0 ? limit : INFINITY;
+    double limit = s->rent ? l->budget_per_hour : l->budget, money = limit > 0 ? limit * ROUNDING : INFINITY;
     struct relaxed relaxed = {.binds = ""};
     bool found = false;
     a.order = mt_new(&s->arena, int, s->njudged);
@@ -220,11 +222,11 @@ enum mt_status mt_buy_answer(struct searching *s, struct mt_purchase *p) {
     if (!a.count) return refuse(s);
     find_frontier(&a);
     enum mt_status st = fill_rows(&a);
-    if (st || (st = mt_buy_relax(s, money, false, NULL, &found, &relaxed))) return st;
+    if (st || (st = mt_buy_relax(s, money, s->judged[a.order[0]]->counts, NULL, &found, &relaxed))) return st;
     p->dual = found && isfinite(money) ? relaxed.dual : 0;
     p->binds = found ? mt_arena_strdup(&p->arena, relaxed.binds) : "";
-    p->judged = s->njudged;
+    for (int i = 0; i < s->njudged; i++) p->judged += s->judged_as[i].money <= money;
     p->plans = s->plans;
     p->configurations = mt_buy_configurations(s, money, 1e6);
-    return isfinite(money) ? fill_next(&a, money) : MT_OK;
+    return isfinite(money) ? fill_next(&a, money, relaxed.time_s) : MT_OK;
 }

@@ -107,6 +107,21 @@ static void end(struct searching *s) {
     mt_arena_release(&s->arena);
 }
 
+/* A budget that limits nothing is a mistake. rent: nothing has a price to buy. */
+static enum mt_status check_budgets(const struct mt_buy *buy, bool rent, struct mt_err *err) {
+    double per_hour = 0;
+    for (int i = 0; i < buy->nitems; i++) per_hour = fmax(per_hour, buy->items[i].shown.per_hour);
+    if (rent && buy->limits.budget > 0) {
+        mt_fail(err, MT_EINPUT, "the limit of budget: nothing of the catalogue is bought, all is paid by the hour");
+        return mt_err_hint(err, "limit what is rented with --budget-per-hour");
+    }
+    if (buy->nitems && !(per_hour > 0) && buy->limits.budget_per_hour > 0) {
+        mt_fail(err, MT_EINPUT, "the limit of budget for an hour: nothing of the catalogue is paid by the hour");
+        return mt_err_hint(err, "limit what is bought with --budget, or give rows a price for an hour, per_hour");
+    }
+    return MT_OK;
+}
+
 /* With what is left of the catalogue. */
 static enum mt_status search(const struct mt_buy *buy, struct mt_purchase *p, struct mt_err *err) {
     struct searching s = {.buy = buy, .err = err, .rent = true};
@@ -115,9 +130,11 @@ static enum mt_status search(const struct mt_buy *buy, struct mt_purchase *p, st
     for (int i = 0; i < buy->nitems && s.rent; i++) most += buy->items[i].shown.per_hour;
     if (!(most > 0)) s.rent = false; /* nothing costs anything */
     for (int k = 0; k < buy->nnext; k++) s.top = fmax(s.top, buy->next[k]);
+    enum mt_status st = check_budgets(buy, s.rent, err);
+    if (st) return st;
     double budget = s.rent ? buy->limits.budget_per_hour : buy->limits.budget;
-    s.top = budget > 0 ? s.top + budget : INFINITY;
-    enum mt_status st = mt_buy_bounds_open(&s);
+    s.top = budget > 0 ? (s.top + budget) * ROUNDING : INFINITY;
+    st = mt_buy_bounds_open(&s);
     if (!st) st = mt_buy_sequence(&s);
     if (!st) st = mt_buy_answer(&s, p);
     end(&s);

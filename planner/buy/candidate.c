@@ -20,11 +20,10 @@ void mt_buy_price(const struct searching *s, int64_t *counts, struct candidate *
 
 bool mt_buy_within(const struct searching *s, const struct candidate *c) {
     const struct mt_purchase_limits *l = &s->buy->limits;
-    static const double rounding = 1 + 1e-12;
     if (c->devices < 1 || c->devices > l->devices || (l->nodes > 0 && c->nodes > l->nodes)) return false;
-    if (l->power_W > 0 && c->power_W > l->power_W * rounding) return false;
-    if (l->rack_units > 0 && c->rack_units > l->rack_units * rounding) return false;
-    return s->rent || !(l->budget_per_hour > 0) || c->per_hour <= l->budget_per_hour * rounding;
+    if (l->power_W > 0 && c->power_W > l->power_W * ROUNDING) return false;
+    if (l->rack_units > 0 && c->rack_units > l->rack_units * ROUNDING) return false;
+    return s->rent || !(l->budget_per_hour > 0) || c->per_hour <= l->budget_per_hour * ROUNDING;
 }
 
 /* Seconds of all jobs by the bound on a cluster. times_s: [njobs], out, or null. */
@@ -125,9 +124,10 @@ static double single_rate(const struct searching *s, int i, int j) {
     return s->rate[i * s->buy->njobs + j];
 }
 
-/* Seconds that it takes at least if rates do not add up to more than their sum: that of a judged part of it, and of
+/* When each job ends at the earliest if rates do not add up to more than their sum: that of a judged part of it, and of
  * each further node alone. */
-static double promise_of(const struct searching *s, const struct candidate *c) {
+static void promise_of(const struct searching *s, const struct candidate *c, double ends_s[MT_PURCHASE_MOST_JOBS]) {
+    static const double margin = 0.97; /* what adds up to more than the sum after all */
     double sum = 0;
     for (int j = 0; j < s->buy->njobs; j++) {
         double rate = mt_buy_rate(s, c->counts, j), single[MT_PURCHASE_MOST_ITEMS];
@@ -143,20 +143,29 @@ static double promise_of(const struct searching *s, const struct candidate *c) {
             }
             if (is_part) rate = fmin(rate, with);
         }
-        sum += 1 / rate;
+        sum += margin / rate;
+        ends_s[j] = sum;
     }
-    return sum;
+}
+
+/* Whether no job that is late on what was judged can end in time on what ends its jobs at `ends_s` at the earliest. */
+static bool is_late_too(const struct searching *s, const struct mt_buy_config *judged, const double *ends_s) {
+    bool late = true;
+    for (int j = 0; j < s->buy->njobs; j++) late &= !judged->jobs[j].late || ends_s[j] > s->buy->jobs[j].deadline_s;
+    return late;
 }
 
 bool mt_buy_is_beaten(const struct searching *s, const struct candidate *c) {
-    static const double margin = 0.97; /* what adds up to more than the sum after all */
-    double least_s = fmax(c->bound_s, margin * promise_of(s, c));
+    double ends_s[MT_PURCHASE_MOST_JOBS];
+    promise_of(s, c, ends_s);
+    double least_s = fmax(c->bound_s, ends_s[s->buy->njobs - 1]);
     double least_cost = c->price + c->per_hour * least_s / 3600;
     for (int i = 0; i < s->njudged; i++) {
         const struct mt_buy_config *j = s->judged[i];
         const struct candidate *as = &s->judged_as[i];
         if (j->refused || as->price > c->price || as->per_hour > c->per_hour) continue;
         double cost = as->price + as->per_hour * j->time_s / 3600;
+        if (!is_late_too(s, j, ends_s)) continue;
         if (cost <= least_cost && (1 - MT_BUY_SLACK) * j->time_s <= least_s) return true;
     }
     return false;

@@ -15,6 +15,9 @@
 #include "planner/divide/bound.h"
 #include "planner/make/planning.h"
 
+/* Sums of prices, watts and rack units round: three of 0.1 are within 0.3. */
+#define ROUNDING (1 + 1e-12)
+
 struct candidate {
     int64_t *counts;
     double money, price, per_hour, power_W, rack_units;
@@ -70,14 +73,15 @@ double mt_buy_configurations(const struct searching *s, double money, double mos
 enum { BATCH = 4 };
 enum mt_status mt_buy_judge_batch(struct searching *s, const struct candidate *candidates, int count);
 
-/* relax.c: the least time by the relaxation with at most so much money. integer: counts are whole numbers.
- * counts: [nitems], out, or null. Returns false where there is no solution. */
+/* relax.c: the least time by the relaxation with at most so much money. kinds: [nitems], counts of a configuration
+ * whose kinds of nodes it must have, for duals, which numbers of nodes need not be whole for; or null: numbers are
+ * whole, of any kinds. counts: [nitems], out, or null. *found: there is a solution. */
 struct relaxed {
     double time_s;
     double dual;       /* seconds that a unit of money saves; of the relaxation without whole numbers */
     const char *binds; /* the limit whose relief saves most; "" */
 };
-enum mt_status mt_buy_relax(struct searching *s, double money, bool integer, int64_t *counts, bool *found,
+enum mt_status mt_buy_relax(struct searching *s, double money, const int64_t *kinds, int64_t *counts, bool *found,
                             struct relaxed *relaxed);
 
 /* search.c */

@@ -9,7 +9,8 @@
  *
  * R[j] is the right side of the second line. A cut says that what has all the kinds of nodes that the judged
  * configuration s has scales no better from there on than it did up to there: m is the slope of f over R between the
- * two largest that were judged of these kinds, at most their mean rate. Of each set of kinds the largest is a cut.
+ * two largest that were judged of these kinds, at most their mean rate. Of each set of kinds the largest is a cut. For
+ * duals x is not whole, and y would then be a part that leaves cuts without effect: it is 1 for the kinds of the best.
  * Where a configuration could not be planned, others of its kinds alone must have more nodes. Rates, times and money
  * are scaled to about 1. */
 #include <math.h>
@@ -25,6 +26,7 @@ struct relaxing {
     struct searching *s;
     struct mt_lp lp;
     bool integer;
+    const int64_t *kinds;     /* that it must have; or null */
     double money, *most_rate; /* [njobs]: what f is divided by */
     double least_time_s;      /* what times are divided by */
     int *x, *y, *f, *t;
@@ -85,7 +87,7 @@ static void add_columns(struct relaxing *r) {
     r->most_rate = mt_new(&r->lp.arena, double, m);
     for (int i = 0; i < n; i++) {
         r->x[i] = mt_lp_col(&r->lp, "nodes", 0, (double)r->s->most[i], 0, r->integer);
-        r->y[i] = mt_lp_col(&r->lp, "kind", 0, 1, 0, r->integer);
+        r->y[i] = mt_lp_col(&r->lp, "kind", r->kinds && r->kinds[i] > 0, 1, 0, r->integer);
         int row = mt_lp_row(&r->lp, "has the kind", -INFINITY, 0);
         mt_lp_set(&r->lp, row, r->x[i], 1);
         mt_lp_set(&r->lp, row, r->y[i], -(double)r->s->most[i]);
@@ -204,10 +206,10 @@ static void read_duals(const struct relaxing *r, const struct mt_lp_solution *so
     if (r->s->rent && !strcmp(relaxed->binds, names[MONEY])) relaxed->binds = names[PER_HOUR];
 }
 
-enum mt_status mt_buy_relax(struct searching *s, double money, bool integer, int64_t *counts, bool *found,
+enum mt_status mt_buy_relax(struct searching *s, double money, const int64_t *kinds, int64_t *counts, bool *found,
                             struct relaxed *relaxed) {
     static const double long_s = 1e6; /* it ends by its number of nodes */
-    struct relaxing r = {.s = s, .integer = integer, .money = fmin(money, most_money(s))};
+    struct relaxing r = {.s = s, .integer = !kinds, .kinds = kinds, .money = fmin(money, most_money(s))};
     struct mt_lp_solution solution;
     struct mt_err why = MT_ERR_INIT;
     *found = false;

@@ -15,8 +15,9 @@ static int64_t most_nodes(const struct searching *s, int i) {
     double left = l->devices - (s->buy->owned ? s->buy->owned->ndevices : 0), most = floor(left / item->devices);
     if (item->most) most = fmin(most, item->most);
     if (l->nodes > 0) most = fmin(most, l->nodes);
-    if (l->power_W > 0 && item->power_W > 0) most = fmin(most, floor(l->power_W / item->power_W));
-    if (l->rack_units > 0 && item->rack_units > 0) most = fmin(most, floor(l->rack_units / item->rack_units));
+    if (l->power_W > 0 && item->power_W > 0) most = fmin(most, floor(l->power_W / item->power_W * ROUNDING));
+    if (l->rack_units > 0 && item->rack_units > 0)
+        most = fmin(most, floor(l->rack_units / item->rack_units * ROUNDING));
     return (int64_t)fmax(0, most);
 }
 
@@ -89,7 +90,7 @@ static void add_of(struct moving *m, int64_t *counts, int i) {
     struct candidate at;
     mt_buy_price(s, counts, &at);
     const struct mt_purchase_item *item = &s->buy->items[i].shown;
-    double each = s->rent ? item->per_hour : item->price, room = (m->most - at.money) / each;
+    double each = s->rent ? item->per_hour : item->price, room = (m->most - at.money) / each * ROUNDING;
     int64_t was = counts[i], most = s->most[i] - was;
     if (each > 0 && room < (double)most) most = (int64_t)floor(room);
     for (int64_t more = most; more >= 1 && more >= most - 1; more--) {
@@ -144,7 +145,7 @@ static int moves_between(struct searching *s, double least, double most, struct 
 static enum mt_status propose(struct searching *s, double money, struct candidate *candidate, bool *proposed) {
     int64_t *counts = mt_new(&s->arena, int64_t, s->buy->nitems);
     struct relaxed relaxed;
-    enum mt_status st = mt_buy_relax(s, money, true, counts, proposed, &relaxed);
+    enum mt_status st = mt_buy_relax(s, money, NULL, counts, proposed, &relaxed);
     if (st || !*proposed) return st;
     mt_buy_price(s, counts, candidate);
     *proposed = candidate->devices > 0 && candidate->money <= money * (1 + 1e-9) && mt_buy_within(s, candidate) &&

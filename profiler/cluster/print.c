@@ -4,17 +4,50 @@
 
 #include "profiler/cluster/print.h"
 
-enum { GROUPS_SHOWN = 8 };
+enum { GROUPS_SHOWN = 8, NODES_SHOWN = 6 };
 
 static const char *marked(bool nominal) {
     return nominal ? "nominal" : "measured";
 }
 
+/* "8 h100": a node's devices, by runs of a class, from `device` on; returns the next node's first device. */
+static int node_devices(const struct mt_cluster *c, int device, struct mt_arena *arena, const char **text) {
+    int node = c->devices[device].node;
+    for (*text = ""; device < c->ndevices && c->devices[device].node == node;) {
+        int first = device, class = c->devices[first].class;
+        while (device < c->ndevices && c->devices[device].node == node && c->devices[device].class == class) device++;
+        *text =
+            mt_arena_printf(arena, "%s%s%d %s", *text, **text ? " and " : "", device - first, c->classes[class].name);
+    }
+    return device;
+}
+
+/* ": 2 nodes of 8 h100, 1 node of 4 a10": how a line was understood. */
+static void say_nodes(const struct mt_cluster *c, FILE *file) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    const char *of, *next;
+    int shown = 0;
+    for (int d = 0; d < c->ndevices && shown < NODES_SHOWN; shown++) {
+        int nodes = 1;
+        d = node_devices(c, d, &arena, &of);
+        for (int end; d < c->ndevices; d = end, nodes++) {
+            end = node_devices(c, d, &arena, &next);
+            if (strcmp(next, of)) break;
+        }
+        bool more = shown + 1 == NODES_SHOWN && d < c->ndevices;
+        fprintf(file, "%s%d node%s of %s%s", shown ? ", " : ": ", nodes, nodes == 1 ? "" : "s", of,
+                more ? ", ..." : "");
+    }
+    mt_arena_release(&arena);
+}
+
 static void say_head(const struct mt_cluster *c, FILE *file) {
     fprintf(file, "cluster      %s, %s, by %s\n", c->hash, c->source, c->made_by);
     if (c->description[0]) fprintf(file, "description  %s\n", c->description);
-    fprintf(file, "             %d device%s of %d class%s on %d node%s\n", c->ndevices, c->ndevices == 1 ? "" : "s",
+    fprintf(file, "             %d device%s of %d class%s on %d node%s", c->ndevices, c->ndevices == 1 ? "" : "s",
             c->nclasses, c->nclasses == 1 ? "" : "es", c->nnodes, c->nnodes == 1 ? "" : "s");
+    if (strcmp(c->source, "measured") != 0) say_nodes(c, file);
+    fprintf(file, "\n");
 }
 
 static void put_head(const struct mt_cluster *c, struct mt_tables *out) {

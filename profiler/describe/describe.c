@@ -73,6 +73,12 @@ static enum mt_status take_name(struct describing *d, const char *at, char *word
     if (d->measured) term->measured_class = mt_cluster_class_named(d->measured, word);
     if (term->measured_class < 0 && !mt_hardware_find(word, &term->row)) {
         refuse(d, at, "\"%.60s\" is not known here", word);
+        size_t digits = strspn(word, "0123456789");
+        if (digits && (word[digits] == 'x' || word[digits] == 'X') && mt_hardware_find(word + digits + 1, &term->row))
+            return mt_err_hint(d->err,
+                               "counts follow the name: %s:1x%.*s is a node of %.*s, %s:%.*s are %.*s nodes of one",
+                               word + digits + 1, (int)digits, word, (int)digits, word, word + digits + 1, (int)digits,
+                               word, (int)digits, word);
         return mt_hardware_hint(word, d->measured, d->err);
     }
     if (term->measured_class < 0) to_lower(word);

@@ -2,8 +2,8 @@
  *
  *     a100-40:2x8 nvlink=300G net=25G + v100:1x4
  *
- * Terms NAME[:NODES[xDEVICES]] [LINK=RATE ...], joined by " + "; one node and one device unless said. NAME is a class
- * of `measured`, which keeps its curves, or a row of hardware.def, as "h100", "H100" or, of a cpu with 8 cores,
+ * Terms NAME[:NODES[xDEVICES]] [LINK=RATE ...], joined by " + "; one node and one device unless said, and at most
+ * MT_CLUSTER_MOST_DEVICES in all. NAME is a class of `measured`, which keeps its curves, or a row of hardware.def, as "h100", "H100" or, of a cpu with 8 cores,
  * "cpu-8t". LINK is a link of hardware.def: "net" between nodes, any other within the term's nodes. RATE, with K, M, G
  * or T, is in bits a second for net, and in bytes a second one way for the others, unless it says (400Gbps, 50GB/s);
  * messages reach the fraction of it given in the link's row. "net" is given once for all terms, or in every term: then

@@ -9,6 +9,7 @@ $MOTLEY buy --catalogue catalogue.csv --job "$job" --budget 70k --threads 1 -o p
 grep -q '^left out *t4: it has no price' buy.txt || fail "$(cat buy.txt)"
 grep -q '^left out *p100, .*: known hardware, without a price' buy.txt || fail "$(cat buy.txt)"
 grep -q 'NVIDIA H100 data sheet: SXM, max TDP 700 W' buy.txt || fail "no source of power: $(cat buy.txt)"
+grep -qE '^planned *[0-9]+ of [0-9]+ configurations within the limits' buy.txt || fail "$(cat buy.txt)"
 grep -q '^network *net=25.0 Gbit/s, as nothing else is given' buy.txt || fail "$(cat buy.txt)"
 grep -q '^with more money' buy.txt || fail "$(cat buy.txt)"
 
@@ -42,7 +43,7 @@ refused 2 'hash: does not fit' $MOTLEY show changed.json
 
 # What is owned is there for nothing, and may be as good as anything.
 $MOTLEY buy --own "l4:1x2" --catalogue catalogue.csv --job "$job" --budget 3k >own.txt
-grep -q '^owned *l4:1x2 (2 devices)' own.txt || fail "$(cat own.txt)"
+grep -q '^owned *l4:1x2 (2 devices on 1 node)' own.txt || fail "$(cat own.txt)"
 grep -q ' what is owned ' own.txt || fail "$(cat own.txt)"
 
 refused 2 'what would it train?' $MOTLEY buy --catalogue catalogue.csv
@@ -51,6 +52,7 @@ refused 2 '--budget: is -5, but must be above 0' $MOTLEY buy --catalogue catalog
 refused 2 'price: must be 0 or more, not "-1"' $MOTLEY buy --item "name=l4 price=-1" --job "$job"
 refused 2 '--max-devices:' $MOTLEY buy --catalogue catalogue.csv --job "$job" --max-devices 8000
 refused 2 'no configuration is within the limits' $MOTLEY buy --catalogue catalogue.csv --job "$job" --budget 10
+refused 2 'nothing of the catalogue is bought' $MOTLEY buy --item "name=l4 per_hour=1" --job "$job" --budget 2M
 refused 2 'more than 16384 devices' $MOTLEY buy --own "h100:10000x8" --job "$job"
 $MOTLEY buy --help | tr -s ' \n' '  ' >help.txt
 grep -q 'at most 4096 \[512\]' help.txt || fail "limits: $(cat help.txt)"

@@ -7,7 +7,7 @@ $MOTLEY profile --describe "a100-40:2x8 nvlink=300G net=25G + v100:1x4" -o mixed
 $MOTLEY show mixed.json >mixed.txt
 cmp described.txt <(sed '/^no outliers$/d' mixed.txt | sed '$d') || fail "describing does not print what show prints"
 shows "description a100-40:2x8 nvlink=300G net=25G + v100:1x4" mixed.txt
-shows "20 devices of 2 classes on 3 nodes" <(sed 's/^ *//' mixed.txt)
+shows "20 devices of 2 classes on 3 nodes: 2 nodes of 8 a100-40, 1 node of 4 v100" <(sed 's/^ *//' mixed.txt)
 shows " node2 4 - - nvlink2" mixed.txt
 shows " 16 to 19 node2 v100 1.000 - 31.7 GiB 4" mixed.txt
 grep -qE 'a100-40 +cuda +NVIDIA A100-SXM4-40GB +108 +19.5 Tflop/s +19.5 Tflop/s +312 Tflop/s .* nominal' mixed.txt || fail "$(cat mixed.txt)"
@@ -22,6 +22,8 @@ $MOTLEY profile --describe "a100-40:2x8 nvlink=300G net=25G + v100:1x4" -o again
 cmp mixed.json again.json
 
 refused 2 '--describe: "h100:2 nvlonk=3G": column 8: there is no link "nvlonk"' $MOTLEY profile --describe "h100:2 nvlonk=3G" -o no.json
+refused 2 'counts follow the name: h100:1x8 is a node of 8, h100:8 are 8 nodes of one' $MOTLEY profile --describe 8xh100 -o no.json
+refused 2 'more than 16384 devices' $MOTLEY profile --describe h100:3000x8 -o no.json
 refused 2 '"t5:2": column 1: "t5" is not known here' $MOTLEY profile --describe t5:2 -o no.json
 [ ! -e no.json ] || fail "a refused description left a file"
 refused 2 "nothing.json: No such file" $MOTLEY profile --describe t4 --measured nothing.json -o no.json

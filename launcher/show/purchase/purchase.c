@@ -195,7 +195,8 @@ static void add_job_times(const struct mt_purchase *p, struct mt_tables *out) {
 }
 
 static void add_next(const struct mt_purchase *p, struct mt_tables *out) {
-    struct mt_table *t = mt_tables_add(out, "next", "with more money", "estimate: by the relaxation's dual value");
+    struct mt_table *t =
+        mt_tables_add(out, "next", "with more money", "estimate: by the relaxation's dual value of money");
     mt_table_column(t, "money", "more", MT_UNIT_MONEY);
     mt_table_column(t, "estimate_s", "estimate", MT_UNIT_SECONDS);
     add_row_columns(t);
@@ -216,8 +217,10 @@ static void say_head(const struct mt_purchase *p, struct mt_tables *out) {
     char judged[MT_UNITS_TEXT], all[MT_UNITS_TEXT];
     mt_tables_say(out, "purchase   %s", p->hash[0] ? p->hash : "not written");
     mt_tables_say(out, "network    %s", p->network);
-    if (p->owned.what[0]) mt_tables_say(out, "owned      %s (%d devices)", p->owned.what, p->owned.devices);
-    mt_tables_say(out, "searched   %s of %s%s configurations within the limits have plans of their own%s",
+    if (p->owned.what[0])
+        mt_tables_say(out, "owned      %s (%d devices on %d node%s)", p->owned.what, p->owned.devices, p->owned.nodes,
+                      p->owned.nodes == 1 ? "" : "s");
+    mt_tables_say(out, "planned    %s of %s%s configurations within the limits, those that promise most%s",
                   mt_units_count((double)p->judged, judged), p->configurations >= 1e6 ? "more than " : "",
                   mt_units_count(p->configurations, all),
                   p->nominal ? "; nominal: times rest on public figures that were not measured" : "");

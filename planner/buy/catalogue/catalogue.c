@@ -83,6 +83,7 @@ static enum mt_status take_money(struct taking *t, const char *column, const cha
     if (!mt_units_parse_money(value, money)) return refuse(t, column, value, "a sum of money, as 280000 or 280k");
     if (*money < 0) return refuse(t, column, value, "0 or more");
     if (*money > 1e12) return refuse(t, column, value, "at most 1e12");
+    if (*money > 0 && *money < 1e-6) return refuse(t, column, value, "0, or at least 1e-6");
     *money += 0; /* of -0 */
     t->item.priced = true;
     return MT_OK;

@@ -110,7 +110,7 @@ struct mt_purchase_row {
 /* What a further sum would buy. */
 struct mt_purchase_next {
     double money;               /* more than the budget: to buy with, or an hour where nothing is bought */
-    double estimate_s;          /* the time of the best by the relaxation's dual value of money; 0: no estimate */
+    double estimate_s;          /* of the best, if rates grow by the relaxation's dual value of money; 0: none */
     bool better;                /* something better is found with it, within the other limits */
     struct mt_purchase_row row; /* the best with it; its `tie` is -1, or 0: it may as well be no faster than rows[0] */
 };

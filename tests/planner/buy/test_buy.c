@@ -1,4 +1,4 @@
-/* What the search finds against brute force: twenty small catalogues, of which every configuration within the limits is
+/* What the search finds against brute force: small catalogues, of which every configuration within the limits is
  * judged here, by the judge and by prices alone. The best and every point of the frontier are found, or others that are
  * at most half a percent slower and are ties; rows are what the judge says; with more money nothing is worse. How
  * far the integer programme's proposals come, where few configurations are looked at one by one, is printed. */
@@ -27,6 +27,8 @@ struct problem {
 #define L4X2 "name=l4x2 based_on=l4 devices=2 price=7k net=25G"
 #define A10 "name=a10 price=2500 net=10G"
 #define T4 "name=t4 price=900 net=10G"
+#define SLOW_START "name=x memory=40GiB f32=100T streaming=2TB/s overhead=200us price=1k most=5 net=10G"
+#define QUICK_START "name=y memory=40GiB f32=20T streaming=2TB/s overhead=2us price=5k net=10G"
 #define RENT_H100 "name=h100 per_hour=3.5 net=100G"
 #define RENT_A10 "name=a10 per_hour=0.6 net=25G"
 #define RENT_L4 "name=l4 per_hour=0.5 net=25G"
@@ -58,8 +60,43 @@ static const struct problem problems[] = {
     {{A10, L4, T4}, {DEEP, SMALL " deadline=60s"}, NULL, {.budget = 9e3}},
     {{"name=own memory=3GiB f32=40T bf16=80T streaming=1TB/s link=pcie price=5k", L4}, {WIDE}, NULL, {.budget = 25e3}},
     {{"name=tiny memory=200MiB f32=60T streaming=1TB/s price=1k", A100}, {LARGE}, NULL, {.budget = 26e3, .nodes = 12}},
+    /* What is fastest in all is late with the first job. */
+    {{SLOW_START, QUICK_START}, {SMALL " deadline=2s", LARGE}, NULL, {.budget = 6e3}},
 };
-enum { NPROBLEMS = sizeof problems / sizeof problems[0] };
+/* Of 120 to 300 configurations: all with `test_buy all`, else every tenth. */
+static const struct problem large_problems[] = {
+    {{H100, A100, L4, T4}, {LARGE}, NULL, {.budget = 21e3}},
+    {{H100, L4}, {LARGE}, NULL, {.budget = 190e3}},
+    {{A100, L4, A10}, {WIDE}, NULL, {.budget = 34e3}},
+    {{H100X2, A100, L4X2}, {LARGE}, NULL, {.budget = 130e3}},
+    {{RENT_H100, RENT_A10, RENT_L4}, {LARGE}, NULL, {.budget_per_hour = 7.5}},
+    {{RENT_H100, RENT_L4}, {WIDE, DEEP}, NULL, {.budget_per_hour = 20}},
+    {{H100, L4}, {LARGE}, "a10:1", {.budget = 180e3}},
+    {{A10, T4}, {LARGE}, NULL, {.budget = 24e3}},
+    {{A100, L4}, {LARGE, WIDE}, NULL, {.budget = 90e3}},
+    {{H100, A100, L4}, {LARGE}, NULL, {.budget = 900e3, .power_W = 2000}},
+    {{SLOW_START, QUICK_START}, {SMALL " deadline=2s", LARGE}, NULL, {.budget = 150e3, .nodes = 40}},
+    {{A10, L4, T4}, {DEEP}, NULL, {.budget = 15e3}},
+    {{A10, L4, T4}, {LARGE}, "l4:1x2 net=25G", {.budget = 15e3}},
+    {{H100, A100}, {LARGE}, NULL, {.budget = 350e3}},
+    {{A10, L4, T4}, {DEEP, SMALL " deadline=60s"}, NULL, {.budget = 16e3}},
+    {{H100X2, L4X2}, {LARGE}, NULL, {.budget = 900e3, .devices = 32}},
+    {{"name=h100 price=30k rack_units=4", "name=l4 price=3k rack_units=1"},
+     {LARGE},
+     NULL,
+     {.budget = 9e5, .rack_units = 40}},
+    {{H100, A100, L4, A10}, {WIDE}, NULL, {.budget = 5e5, .nodes = 5}},
+    {{"name=tiny memory=200MiB f32=60T streaming=1TB/s price=1k", A100}, {LARGE}, NULL, {.budget = 60e3, .nodes = 45}},
+    {{"name=a100 based_on=a100-40 price=12k per_hour=0.2", RENT_H100, RENT_L4},
+     {LARGE},
+     NULL,
+     {.budget = 60e3, .budget_per_hour = 7}},
+};
+enum {
+    NPROBLEMS = sizeof problems / sizeof problems[0],
+    NLARGE = sizeof large_problems / sizeof large_problems[0],
+    EVERY = 10
+};
 
 /* Everything within the limits, judged. */
 struct brute {
@@ -176,6 +213,7 @@ static void check_rows(const struct brute *b, const struct mt_purchase *p, doubl
         CHECK(lacks <= within_part, "at a cost of %g the frontier is %.3f%% slower than brute force's", b->cost[x],
               100 * lacks);
     }
+    CHECK(p->judged <= b->count, "%lld of %d are judged", (long long)p->judged, b->count);
     worst->judged += p->judged, worst->all += b->count;
     CHECK_EQ((int)p->configurations, b->count);
 }
@@ -248,6 +286,33 @@ static void test_threads(void) {
     given_release(&g);
 }
 
+/* Three of 0.1 are within 0.3; a budget that limits nothing is refused; where a further node makes nothing faster,
+ * money does not bind. */
+static void test_money(void) {
+    static const char *const rent[] = {"name=l4 per_hour=0.1 net=25G", NULL}, *const jobs[] = {SMALL, NULL},
+                             *const buy[] = {"name=l4 price=0.1 net=25G", NULL};
+    struct given g;
+    struct mt_purchase *p;
+    given_init(&g, rent, jobs, NULL);
+    g.buy.limits.budget_per_hour = 0.3;
+    g.buy.nnext = 1, g.buy.next[0] = 0.4;
+    CHECK_OK(mt_buy_search(&g.buy, &p, &err), err);
+    CHECK_EQ((int)p->configurations, 3);
+    CHECK(p->judged <= 3, "%lld are judged", (long long)p->judged);
+    CHECK_EQ((int)p->rows[0].counts[0], 2);
+    CHECK(!p->next[0].better && p->dual == 0 && !p->binds[0] && p->next[0].estimate_s == 0, "%s binds", p->binds);
+    mt_purchase_free(p);
+    g.buy.limits.budget = 10;
+    CHECK_EQ(mt_buy_search(&g.buy, &p, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "nothing of the catalogue is bought"), "%s", err.text);
+    given_release(&g);
+    given_init(&g, buy, jobs, NULL);
+    g.buy.limits.budget_per_hour = 10;
+    CHECK_EQ(mt_buy_search(&g.buy, &p, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "nothing of the catalogue is paid by the hour"), "%s", err.text);
+    given_release(&g);
+}
+
 /* What is left out says why, and wrong requests are refused. */
 static void test_excluded(void) {
     static const char *const items[] = {H100,
@@ -286,18 +351,27 @@ static void test_excluded(void) {
     given_release(&g);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    bool every = argc > 1 && !strcmp(argv[1], "all");
     struct worst exact = {.best = 0}, proposed = {.best = 0};
     for (int i = 0; i < NPROBLEMS; i++) {
         printf("%d\n", i);
         test_problem(&problems[i], &exact, &proposed);
     }
+    for (int i = 0; i < NLARGE; i++) {
+        if (i % EVERY && !every) continue;
+        printf("large %d\n", i);
+        fflush(stdout);
+        test_problem(&large_problems[i], &exact, &proposed);
+    }
     printf("%d problems: the best is at most %.3f%% slower than brute force's, the frontier %.3f%%; %lld of %lld "
            "configurations judged\n",
-           NPROBLEMS, 100 * exact.best, 100 * exact.frontier, (long long)exact.judged, (long long)exact.all);
+           NPROBLEMS + (every ? NLARGE : NLARGE / EVERY), 100 * exact.best, 100 * exact.frontier,
+           (long long)exact.judged, (long long)exact.all);
     printf("with proposals: the best is at most %.3f%% slower; %lld judged\n", 100 * proposed.best,
            (long long)proposed.judged);
     test_threads();
+    test_money();
     test_excluded();
     return 0;
 }

@@ -76,6 +76,7 @@ static void test_refusals(void) {
         {"name,per_hour\nh100,-0.01\n", "a.csv:2: per_hour: must be 0 or more, not \"-0.01\""},
         {"name,price\nh100,$5\n", "a.csv:2: price: must be a sum of money"},
         {"name,price\nh100,1e13\n", "a.csv:2: price: must be at most 1e12"},
+        {"name,price\nh100,1e-323\n", "a.csv:2: price: must be 0, or at least 1e-6"},
         {"name,price\nh100\n", "a.csv:2: has 1 cells, but there are 2 columns"},
         {"name,price\nh100,1,2\n", "a.csv:2: has 3 cells"},
         {"name,price\n\"h100,1\n", "a.csv:2: a quote is not closed"},
