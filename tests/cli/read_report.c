@@ -542,7 +542,11 @@ int main(int argc, char **argv) {
         char *is = strchr(argv[i], '=');
         json_t *document = is ? json_load_file(is + 1, 0, &error) : NULL;
         if (!document) return fprintf(stderr, "%s: %s\n", argv[i], is ? error.text : "what is it?"), 2;
-        if (!strncmp(argv[i], "trace=", 6)) read_trace(document);
+        if (!strncmp(argv[i], "trace=", 6)) {
+            read_trace(document);
+            json_decref(document);
+            continue;
+        }
         for (int k = 0; k < NKINDS; k++)
             if (!strncmp(argv[i], kinds[k].name, (size_t)(is - argv[i]))) documents[k] = document;
     }

@@ -7,7 +7,7 @@
 
 #include "kernels/base/text/ranks.h"
 
-enum { MOST_SPANS = 700, FINEST = 400, COARSEST = 40 };
+enum { MOST_SPANS = 450, FINEST = 400, COARSEST = 40 };
 
 static const char *const wait_class = "wait";
 
