@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 const char *const mt_color_names[] = {
@@ -25,6 +26,12 @@ bool mt_is_terminal(FILE *file) {
     int fd = fileno(file); /* of a file in memory: -1 */
     if (fd < 0 || !isatty(fd) || !term || !strcmp(term, "dumb")) return false;
     return !getenv("OMPI_COMM_WORLD_SIZE") && !getenv("PMIX_RANK");
+}
+
+int mt_terminal_columns(FILE *file) {
+    struct winsize size;
+    int fd = fileno(file);
+    return fd >= 0 && !ioctl(fd, TIOCGWINSZ, &size) ? size.ws_col : 0;
 }
 
 bool mt_color_is_on(FILE *file) {

@@ -23,6 +23,9 @@ bool mt_color_is_on(FILE *file);
 /* Whether people watch the file as it is written: a terminal, which mpirun does not only feign. */
 bool mt_is_terminal(FILE *file);
 
+/* Columns of the terminal; 0 where the file is none, or it does not say. */
+int mt_terminal_columns(FILE *file);
+
 /* Escape sequences around a text; "" where colours are off or the style is plain. */
 const char *mt_color_begin(FILE *file, enum mt_style style);
 const char *mt_color_end(FILE *file, enum mt_style style);

@@ -8,7 +8,7 @@
 #include "kernels/base/color.h"
 #include "kernels/base/wait.h"
 
-enum { TEXT = 160 };
+enum { TEXT = 160, LINE = 3 * TEXT };
 static const double quiet_s = 1, pause_s = 0.2; /* at first; between two lines */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -18,6 +18,7 @@ static struct {
     double begin_s, shown_s; /* shown_s: 0 before the first line */
     double done, whole;      /* of the outermost */
     bool visible, watched;
+    bool stays; /* the line of mt_working_line */
     char detail[TEXT], inner[TEXT];
 } state;
 static struct {
@@ -35,9 +36,22 @@ static double now(void) {
 }
 
 static void erase(void) {
-    if (state.visible) fprintf(out(), "\r\033[K");
+    if (state.visible) fputs(state.stays ? "\n" : "\r\033[K", out());
     if (state.visible) fflush(out());
-    state.visible = false;
+    state.visible = state.stays = false;
+}
+
+static void rewrite(const char *text, bool stays) {
+    int columns = mt_terminal_columns(out()), width = 0;
+    fputs("\r\033[K", out());
+    for (const char *c = text; *c; c++) {
+        bool begins = (*c & 0xc0) != 0x80; /* a character of UTF-8 */
+        if (begins && columns && ++width == columns) break;
+        fputc((unsigned char)*c < 0x20 ? '?' : *c, out());
+    }
+    fflush(out());
+    state.visible = true;
+    state.stays = stays;
 }
 
 /* "12 s", "3 min", "2.5 h" */
@@ -55,20 +69,18 @@ static bool is_due(double at_s) {
 }
 
 static void draw(double at_s) {
-    char left[32];
+    char left[32], far[64], line[LINE];
     double spent_s = at_s - state.begin_s;
-    fprintf(out(), "\r\033[K%s", state.what);
     if (state.whole > 0 && state.done > 0) {
         time_text(spent_s / state.done * (state.whole - state.done), left);
-        fprintf(out(), ": %.0f%%, %s left", 100 * state.done / state.whole, left);
+        snprintf(far, sizeof far, ": %.0f%%, %s left", 100 * state.done / state.whole, left);
     } else {
         time_text(spent_s, left);
-        fprintf(out(), " for %s", left);
+        snprintf(far, sizeof far, " for %s", left);
     }
-    if (*state.detail) fprintf(out(), "; %s", state.detail);
-    if (*state.inner) fprintf(out(), "; %s", state.inner);
-    fflush(out());
-    state.visible = true;
+    snprintf(line, sizeof line, "%.60s%s%s%s%s%s", state.what, far, *state.detail ? "; " : "", state.detail,
+             *state.inner ? "; " : "", state.inner);
+    rewrite(line, false);
     state.shown_s = at_s;
 }
 
@@ -110,6 +122,12 @@ void mt_working_end(void) {
 void mt_working_clear(void) {
     pthread_mutex_lock(&lock);
     erase();
+    pthread_mutex_unlock(&lock);
+}
+
+void mt_working_line(const char *text) {
+    pthread_mutex_lock(&lock);
+    rewrite(text, true);
     pthread_mutex_unlock(&lock);
 }
 

@@ -23,6 +23,10 @@ void mt_working_end(void);
 /* Erase the line, if there is one, before other output; the next mt_working draws it again. */
 void mt_working_clear(void);
 
+/* Rewrite the line with the text of one who tells progress in other words, as the steps of training: this line stays,
+ * and is ended before other output. All lines are cut to the terminal's width: a longer one could not be rewritten. */
+void mt_working_line(const char *text);
+
 /* For tests: another file, watched or not, and another clock; all null: as before. */
 void mt_working_use(FILE *file, bool watched, double (*now_s)(void));
 

@@ -80,10 +80,13 @@ static enum mt_status list(const char *folder, struct generations *g, struct mt_
     return MT_OK;
 }
 
-static enum mt_status open_undamaged(const char *path, struct mt_safetensors **file, struct mt_err *err) {
+typedef enum mt_status opener(const char *path, struct mt_safetensors **file, struct mt_err *err);
+
+static enum mt_status open_undamaged(const char *path, opener *opens, struct mt_safetensors **file,
+                                     struct mt_err *err) {
     struct mt_safetensors *f;
     struct mt_checkpoint_about about;
-    enum mt_status st = mt_checkpoint_open_pair(path, &f, err);
+    enum mt_status st = opens(path, &f, err);
     if (st) return st;
     if ((st = mt_safetensors_verify(f, err)) || (st = mt_checkpoint_about(f, &about, err))) {
         mt_safetensors_close(f);
@@ -93,16 +96,16 @@ static enum mt_status open_undamaged(const char *path, struct mt_safetensors **f
     return MT_OK;
 }
 
-enum mt_status mt_checkpoint_open(const char *source, struct mt_safetensors **file, struct mt_err *err) {
+static enum mt_status open_newest(const char *source, opener *opens, struct mt_safetensors **file, struct mt_err *err) {
     struct stat about;
-    if (!stat(source, &about) && !S_ISDIR(about.st_mode)) return open_undamaged(source, file, err);
+    if (!stat(source, &about) && !S_ISDIR(about.st_mode)) return open_undamaged(source, opens, file, err);
     struct generations g;
     enum mt_status st = list(source, &g, err);
     if (st) return st;
     bool opened = false;
     for (int i = 0; i < g.count && !opened; i++) {
         char *path = mt_arena_printf(&g.arena, "%s/%s", source, g.items[i].name);
-        opened = open_undamaged(path, file, err) == MT_OK;
+        opened = open_undamaged(path, opens, file, err) == MT_OK;
         if (!opened) mt_log(MT_LOG_WARN, "%s; trying the previous generation", err->text);
     }
     if (!opened && !g.count) {
@@ -115,6 +118,14 @@ enum mt_status mt_checkpoint_open(const char *source, struct mt_safetensors **fi
     }
     mt_arena_release(&g.arena);
     return st;
+}
+
+enum mt_status mt_checkpoint_open(const char *source, struct mt_safetensors **file, struct mt_err *err) {
+    return open_newest(source, mt_checkpoint_open_pair, file, err);
+}
+
+enum mt_status mt_checkpoint_open_weights(const char *source, struct mt_safetensors **file, struct mt_err *err) {
+    return open_newest(source, mt_safetensors_open, file, err);
 }
 
 static enum mt_status read_text(const struct mt_safetensors *file, const char *key, const char **value,

@@ -44,6 +44,8 @@ enum mt_status mt_checkpoint_open_pair(const char *path, struct mt_safetensors *
 /* Open the newest undamaged generation (every checksum right) of the folder `source`, or the file `source`. Damaged
  * generations are named in warnings; MT_EINPUT if there is none left. The caller closes the file. */
 enum mt_status mt_checkpoint_open(const char *source, struct mt_safetensors **file, struct mt_err *err);
+/* The same for those who only read weights: optimizer state is neither read nor missed. */
+enum mt_status mt_checkpoint_open_weights(const char *source, struct mt_safetensors **file, struct mt_err *err);
 /* A checkpoint's metadata; texts live in the file. */
 enum mt_status mt_checkpoint_about(const struct mt_safetensors *file, struct mt_checkpoint_about *about,
                                    struct mt_err *err);

@@ -8,6 +8,7 @@
 
 #include "kernels/base/text/units.h"
 #include "kernels/base/wait.h"
+#include "kernels/base/working.h"
 
 #define REWRITE_EVERY_S 0.1
 enum { UNSTEADY_STEPS = 2 };
@@ -26,12 +27,13 @@ static void duration(double s, char *out, size_t size) {
 }
 
 /* "  212 ms a step, predicted 208 ms (+2%)", after the first steps, which take longer. */
-static void print_predicted(const struct mt_progress *p) {
+static void predicted_text(const struct mt_progress *p, char *text, size_t size) {
     char measured[MT_UNITS_TEXT], predicted[MT_UNITS_TEXT];
+    *text = 0;
     if (p->predicted_s <= 0 || p->all_steps - p->steps < UNSTEADY_STEPS) return;
     double step_s = p->busy_s / (double)p->steps;
-    fprintf(stderr, "  %s a step, predicted %s (%+.0f%%)", mt_units_seconds(step_s, measured),
-            mt_units_seconds(p->predicted_s, predicted), 100 * (step_s / p->predicted_s - 1));
+    snprintf(text, size, "  %s a step, predicted %s (%+.0f%%)", mt_units_seconds(step_s, measured),
+             mt_units_seconds(p->predicted_s, predicted), 100 * (step_s / p->predicted_s - 1));
 }
 
 void mt_progress_step(struct mt_progress *p, int64_t step, double loss, double lr, int64_t tokens, double step_s) {
@@ -40,14 +42,16 @@ void mt_progress_step(struct mt_progress *p, int64_t step, double loss, double l
     bool last = step == p->last_step;
     bool due = p->terminal ? mt_now_s() - p->shown_s >= REWRITE_EVERY_S : step % p->every == 0;
     if (p->quiet || !(due || last)) return;
-    char rate[MT_UNITS_TEXT], left[32];
+    char rate[MT_UNITS_TEXT], left[32], predicted[128], line[320];
     mt_units_count((double)(tokens * p->steps) / (p->busy_s > 0 ? p->busy_s : 1e-9), rate);
     duration((double)(p->last_step - step) * p->all_s / (double)p->all_steps, left, sizeof left);
-    fprintf(stderr, "%sstep %lld/%lld  loss %.4f  lr %.3g  %s tokens/s", p->terminal ? "\r\033[K" : "", (long long)step,
-            (long long)p->last_step, loss, lr, rate);
-    print_predicted(p);
-    fprintf(stderr, "  ETA %s%s", left, p->terminal ? "" : "\n");
-    fflush(stderr);
+    predicted_text(p, predicted, sizeof predicted);
+    snprintf(line, sizeof line, "step %lld/%lld  loss %.4f  lr %.3g  %s tokens/s%s  ETA %s", (long long)step,
+             (long long)p->last_step, loss, lr, rate, predicted, left);
+    if (p->terminal)
+        mt_working_line(line);
+    else
+        fprintf(stderr, "%s\n", line);
     p->open = p->terminal;
     p->shown_s = mt_now_s();
     p->steps = 0;
@@ -55,7 +59,7 @@ void mt_progress_step(struct mt_progress *p, int64_t step, double loss, double l
 }
 
 void mt_progress_end(struct mt_progress *p) {
-    if (p->open) fputc('\n', stderr);
+    if (p->open) mt_working_clear();
     p->open = false;
 }
 

@@ -64,7 +64,8 @@ static enum mt_type activation_type(const struct mt_safetensors *file) {
 static enum mt_status open_checkpoint(struct mt_sampler *s, const char *path, struct mt_err *err) {
     struct mt_checkpoint_about about;
     enum mt_status st;
-    if ((st = mt_checkpoint_open(path, &s->file, err)) || (st = mt_checkpoint_about(s->file, &about, err))) return st;
+    if ((st = mt_checkpoint_open_weights(path, &s->file, err)) || (st = mt_checkpoint_about(s->file, &about, err)))
+        return st;
     st = mt_model_parse(about.model, &s->model, err);
     return st ? mt_err_context(err, "%s", s->file->path) : MT_OK;
 }

@@ -16,7 +16,7 @@
 
 struct mt_sampler;
 
-/* Open the model and weights of a checkpoint, as for mt_checkpoint_open, or of a Hugging Face folder. */
+/* Open the model and weights of a checkpoint, as for mt_checkpoint_open_weights, or of a Hugging Face folder. */
 enum mt_status mt_sampler_open(const char *checkpoint, struct mt_sampler **sampler, struct mt_err *err);
 void mt_sampler_free(struct mt_sampler *sampler);
 

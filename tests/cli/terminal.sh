@@ -48,6 +48,22 @@ sh -c "$plan_slowly" >out.txt 2>err.txt || fail "$(cat err.txt)"
 terminal "$MOTLEY whatif --cluster 'h100:4x8 net=400G nvlink=450G + a100-80:4x8' $job --limit 4 --set link.net=200G --set link.net=100G"
 tr '\r' '\n' <seen.txt | grep -q "^$esc\[Kwhat if: [0-9]*%, [0-9]* s left; set link.net" || fail "no time left: $(cat -v seen.txt)"
 
+# On a narrow terminal lines of progress are cut, as longer ones could not be rewritten; a warning has its own line.
+$MOTLEY plan --model gpt2:layers=1,heads=2,embed=16,context=8,vocab=256 --ranks 1 --batch 8 --steps 100000 -o alone.json >/dev/null
+head -c 4000 "$SOURCE/tests/cli/terminal.sh" >text.txt
+cat >narrow.sh <<EOF
+stty cols 50
+$MOTLEY train alone.json --data text.txt --no-out &
+sleep 0.1
+for _ in \$(seq 200); do grep -q loss seen.txt && break; sleep 0.1; done
+kill -USR1 \$!; sleep 0.5; kill -INT \$!; wait \$!
+EOF
+terminal "bash narrow.sh"
+tr '\r' '\n' <seen.txt | sed "s/$esc\[[0-9]*[mK]//g" | grep '^step' >steps.txt || fail "no steps: $(cat -v seen.txt)"
+[ "$(wc -L <steps.txt)" = 49 ] || fail "lines of $(wc -L <steps.txt) columns on 50: $(cat steps.txt)"
+tr '\r' '\n' <seen.txt | grep 'no checkpoint was written' | sed "s/$esc\[[0-9]*[mK]//g" >warning.txt
+grep -q '^motley:' warning.txt || fail "a warning on the line of a step: $(cat -v seen.txt)"
+
 # A plan for 512 equal ranks is read on two screens, compared on one.
 $MOTLEY plan $small --ranks 512 --batch 512 --storage split -o many.json >/dev/null
 $MOTLEY plan $small --ranks 512 --batch 1024 --storage split -o more.json >/dev/null

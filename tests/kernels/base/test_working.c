@@ -59,6 +59,18 @@ static void test_parts(void) {
               "\r\033[Kall: 50%, 10 s left; second\r\033[K");
 }
 
+/* A line that stays is ended by what comes after it, once; and is one line. */
+static void test_staying(void) {
+    FILE *file = begin(true);
+    mt_working_line("step 1");
+    mt_working_line("step\n2");
+    mt_working_clear();
+    mt_working_clear();
+    mt_working_line("step 3");
+    mt_working_clear();
+    end(file, "\r\033[Kstep 1\r\033[Kstep?2\n\r\033[Kstep 3\n");
+}
+
 static void test_long(void) {
     FILE *file = begin(true);
     mt_working_begin("long");
@@ -73,6 +85,7 @@ int main(void) {
                "\r\033[Kworking for 51 s; d\r\033[K");
     work(false, "");
     test_parts();
+    test_staying();
     test_long();
     return 0;
 }

@@ -312,6 +312,9 @@ static void test_pairs(void) {
         CHECK_OK(mt_checkpoint_open(pairs, &file, &err), err); /* the one before */
         CHECK_TEXT(file->path, path[0]);
         mt_safetensors_close(file);
+        CHECK_OK(mt_checkpoint_open_weights(pairs, &file, &err), err); /* which are whole */
+        CHECK_TEXT(file->path, path[1]);
+        mt_safetensors_close(file);
         move(kept, other[1]);
         CHECK_OK(mt_checkpoint_prune(pairs, 1, &err), err);
         CHECK(access(path[0], F_OK) && access(other[0], F_OK), "the older pair is still there");
