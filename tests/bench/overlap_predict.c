@@ -37,8 +37,18 @@ int main(int argc, char **argv) {
                 rows[r] = m / N;
                 shares[r] = (form == MT_OVERLAP_GATHER ? cols : k) / N;
             }
-            struct mt_overlap problem = {
-                (enum mt_overlap_form)form, N, m, cols, k, rows, shares, MT_BF16, MT_BF16, MT_BF16, {128, 256}, m / N, 0, false, false};
+            struct mt_overlap problem = {.form = (enum mt_overlap_form)form,
+                                         .n = N,
+                                         .m = m,
+                                         .cols = cols,
+                                         .k = k,
+                                         .rows = rows,
+                                         .shares = shares,
+                                         .type = MT_BF16,
+                                         .out = MT_BF16,
+                                         .wire = MT_BF16,
+                                         .tile = {128, 256},
+                                         .chunk = m / N};
             struct mt_overlap_prediction best;
             bool faster;
             double begin_s = mt_now_s();

@@ -24,6 +24,7 @@ LD_PRELOAD=\$FAULTS_PRELOAD "\$@"
 code=\$?
 ls "$folder/own" | grep -v pid >"$folder/ls.\$OMPI_COMM_WORLD_RANK"
 [ \$OMPI_COMM_WORLD_RANK != 0 ] || cp -r "$folder/own/run" "$folder/kept" 2>/dev/null
+touch "$folder/left.\$OMPI_COMM_WORLD_RANK"
 exit \$code
 EOF
 chmod +x rank.sh
@@ -41,7 +42,7 @@ rm -rf kept
 
 # cut PHASE RANK: the link goes down when RANK is in PHASE.
 cut() {
-  rm -f reached pid.* run.txt
+  rm -f reached pid.* left.* run.txt
   rm -rf kept
   hosts_down # a link that was cut takes its time to be back
   hosts_up "" "$folder/own"
@@ -69,7 +70,7 @@ cut() {
   done
   echo "$1, rank $2: all ended $((SECONDS - start)) s after the cut: $(grep '^motley: rank' run.txt || true)"
   for _ in $(seq 3000); do # mpirun may wait for the other host's daemon; what rank 0 says must be there by then
-    if grep -q "^motley: rank 1 on $HOST_B has .*was last in" run.txt; then break; fi
+    if [ -e left.0 ] && grep -q "^motley: rank 1 on $HOST_B has .*was last in" run.txt; then break; fi
     sleep 0.1
   done
   kill -KILL $job 2>/dev/null || true
