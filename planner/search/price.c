@@ -58,14 +58,16 @@ static bool fits(const struct mt_prediction *prediction, const struct mt_plan *p
     return true;
 }
 
-/* Take the form as well, if the step is faster with it. */
+/* Take the form as well, if the step is faster with it. Its program has other messages: one for which the plan's
+ * algorithms are not made (by hosts, within a host) is not taken. */
 static enum mt_status try_form(const struct mt_search *search, struct mt_plan *plan, enum mt_overlap_form form,
                                struct mt_err *err) {
     struct mt_program program;
     struct mt_prediction prediction = {.step_s = 0};
     enum mt_overlapped before = plan->decisions.overlapped > 0 ? plan->decisions.overlapped : MT_OVERLAPPED_NONE;
     plan->decisions.overlapped = (enum mt_overlapped)((unsigned)before | 1u << form);
-    enum mt_status st = predict(search, plan, &program, &prediction, err);
+    struct mt_err refusal = MT_ERR_INIT;
+    enum mt_status st = predict(search, plan, &program, &prediction, &refusal);
     bool taken = !st && mt_pairs_any(&program, form) && fits(&prediction, plan) &&
                  prediction.step_s < worth_overlapping * plan->prediction->step_s;
     if (taken) {
@@ -79,6 +81,8 @@ static enum mt_status try_form(const struct mt_search *search, struct mt_plan *p
     }
     if (!st) mt_program_release(&program);
     mt_arena_release(&prediction.arena);
+    if (st == MT_EINPUT) return MT_OK;
+    if (st) *err = refusal;
     return st;
 }
 

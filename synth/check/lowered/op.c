@@ -91,6 +91,7 @@ static bool pattern_of(const struct mt_linstr *l, struct pattern *pattern) {
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         const struct pattern *p = &patterns[i];
         if (p->kind != l->kind || p->epilogue != l->attr.epilogue || (p->nin && p->nin != l->nin)) continue;
+        if (l->nin > (int)strlen(p->in) || l->nout > (int)strlen(p->out)) continue; /* names for all operands */
         *pattern = *p;
         return true;
     }
