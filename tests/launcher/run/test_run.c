@@ -8,7 +8,7 @@
 #include "launcher/run/run.h"
 #include "tests/check.h"
 
-static char path[] = "motley-run-XXXXXX";
+static char path[] = "/tmp/motley-run-XXXXXX";
 
 static void fill(struct mt_run_doc *run) {
     mt_run_init(run, 2);
