@@ -1,10 +1,11 @@
 """Throughput of training a Llama in PyTorch, the peer of `motley train` on one GPU.
 
-  python3 tests/bench/llama_torch.py 22 2048 32 4 5632 2048 8 [flash|cudnn] [steps]
+  python3 tests/bench/llama_torch.py 22 2048 32 4 5632 2048 8 [flash|cudnn] [steps] [clip]
                                      (layers width heads kv-heads ffn context batch)
 
 Untied embeddings of 32,000 tokens, random tokens, weights in f32 under bf16 autocast, fused AdamW, torch.compile,
-scaled_dot_product_attention with grouped heads. Prints ms a step as the median over steps, and tokens/s.
+scaled_dot_product_attention with grouped heads; clip: the largest norm of all gradients, 0 for none. Prints ms a step,
+the median over steps, and tokens/s.
 """
 import statistics
 import sys
@@ -18,6 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 LAYERS, WIDTH, HEADS, KV_HEADS, FFN, CONTEXT, BATCH = map(int, sys.argv[1:8])
 BACKEND = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}[(sys.argv[8:9] or ["flash"])[0]]
 STEPS = int((sys.argv[9:10] or ["30"])[0])
+CLIP = float((sys.argv[10:11] or ["0"])[0])
 HEAD, VOCAB = WIDTH // HEADS, 32000
 
 
@@ -90,6 +92,8 @@ def step():
     with torch.autocast("cuda", dtype=torch.bfloat16), sdpa_kernel(BACKEND):
         loss = compiled(x, y)
     loss.backward()
+    if CLIP:
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
 
@@ -105,5 +109,5 @@ for _ in range(STEPS):
     times.append(time.perf_counter() - began)
 t = statistics.median(times)
 parameters = sum(p.numel() for p in model.parameters())
-print(f"PyTorch {torch.__version__} {BACKEND.name}: {parameters / 1e6:.1f}M parameters, batch {BATCH}, "
+print(f"PyTorch {torch.__version__} {BACKEND.name}, clip {CLIP:g}: {parameters / 1e6:.1f}M parameters, batch {BATCH}, "
       f"{t * 1e3:.2f} ms/step, {BATCH * CONTEXT / t:.0f} tokens/s, {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
