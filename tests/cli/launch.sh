@@ -81,7 +81,7 @@ wait $job || code=$?
 # A rank that is asked before it can answer, which mpirun says of it: there was nothing to save.
 mkdir early
 cat >early/mpirun <<'E'
-#!/bin/sh
+#!/usr/bin/env -S --default-signal=USR2 sh
 trap 'echo "mpirun noticed that process rank 1 with PID 0 on node x exited on signal 12 (User defined signal 2)." >&2; exit 140' USR2
 touch started
 while :; do sleep 0.1; done
