@@ -42,6 +42,7 @@ struct mt_train_words {
 enum mt_status mt_train_words(int argc, char **argv, struct mt_arena *arena, struct mt_train_words *words,
                               struct mt_err *err);
 
-int mt_command_bench_plans(int argc, char **argv); /* "motley bench plans" */
+int mt_command_bench_plans(int argc, char **argv);   /* "motley bench plans" */
+int mt_command_bench_overlap(int argc, char **argv); /* "motley bench overlap" */
 
 #endif
