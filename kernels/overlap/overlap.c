@@ -70,12 +70,16 @@ int64_t mt_overlap_place(const struct mt_overlap *p, enum mt_overlap_buffer buff
         if (b < buffer) before += bytes;
         all += bytes;
     }
-    return round_up(8 * (int64_t)mt_overlap_nflags(p)) + copy * all + before;
+    return round_up(mt_overlap_epoch_place(p) + 8) + copy * all + before;
 }
 
 int64_t mt_overlap_flag_place(const struct mt_overlap *p, int flag) {
     (void)p;
     return 8 * (int64_t)flag;
+}
+
+int64_t mt_overlap_epoch_place(const struct mt_overlap *p) {
+    return mt_overlap_flag_place(p, mt_overlap_nflags(p));
 }
 
 int64_t mt_overlap_window_bytes(const struct mt_overlap *p) {
