@@ -1,4 +1,4 @@
-/* The sub-commands: a file in launcher/commands/ and a row in commands.def each.
+/* The sub-commands: a file in launcher/commands/ and a row in commands.def each; those of `motley bench` are in bench/.
  *
  *     int mt_command_NAME(int argc, char **argv)     // argv[0] is "motley NAME", for argp; returns the exit code
  *

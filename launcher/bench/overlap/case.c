@@ -13,14 +13,14 @@ enum { TAG = 6, ALIGN = 256, ALIGNED = 8 /* rows and columns of a share */, TRIE
 
 /* ---- the problem ---- */
 
-static enum mt_status divide(struct mt_bench_case *c, const char *what, int64_t extent, int64_t *sizes,
-                             struct mt_err *err) {
-    struct mt_bench_overlap *b = c->bench;
+enum mt_status mt_bench_overlap_divide(const struct mt_bench_overlap *b, const char *what, int64_t extent,
+                                       int64_t *sizes, struct mt_err *err) {
     int n = b->nranks;
-    double *weights = mt_new(&c->arena, double, n);
+    double *weights = mt_calloc((size_t)n, sizeof *weights);
     for (int r = 0; r < n; r++) weights[r] = b->options->shares ? (double)b->options->shares[r] : 1;
     enum mt_status st =
         mt_split_proportional(extent, extent % ALIGNED || extent < ALIGNED * n ? 1 : ALIGNED, weights, n, sizes, err);
+    free(weights);
     for (int r = 0; r < n && !st; r++)
         if (!sizes[r]) {
             st = mt_fail(err, MT_EINPUT, "--shape: %s %lld is too small: rank %d would have none of it", what,
@@ -47,8 +47,8 @@ static enum mt_status pose(struct mt_bench_case *c, enum mt_overlap_form form, s
                              .out = o->precision,
                              .wire = o->precision,
                              .tf32 = o->tf32};
-    enum mt_status st = divide(c, "M", p->m, rows, err);
-    if (!st) st = divide(c, "N", c->shape[1], shares, err);
+    enum mt_status st = mt_bench_overlap_divide(b, "M", p->m, rows, err);
+    if (!st) st = mt_bench_overlap_divide(b, "N", c->shape[1], shares, err);
     if (st) return st;
     mt_overlap_choose_tiles(p);
     p->direct = false;
@@ -105,15 +105,16 @@ static enum mt_status allocate(struct mt_bench_case *c, struct mt_err *err) {
     const struct mt_overlap *p = &c->problem;
     bool gather = p->form == MT_OVERLAP_GATHER;
     struct mt_bench_overlap *b = c->bench;
-    int64_t scratch = 0, gemm_scratch = backend_scratch(b, &c->gemm);
+    int64_t gemm_scratch = backend_scratch(b, &c->gemm);
     for (int i = 0; i < c->nvariants; i++)
         if (mt_bench_is_form(&c->variants[i]))
-            scratch = larger(scratch, mt_overlap_scratch_bytes(&c->variants[i].problem, b->rank, backend_scratch, b));
+            c->scratch_bytes = larger(c->scratch_bytes,
+                                      mt_overlap_scratch_bytes(&c->variants[i].problem, b->rank, backend_scratch, b));
     int64_t bytes[] = {mt_tensor_bytes(&c->tensors[0]),
                        mt_tensor_bytes(&c->tensors[1]),
                        c->out_extent[0] * c->out_extent[1] * mt_type_size(p->out),
                        gather ? 0 : mt_tensor_bytes(&c->tensors[2]),
-                       scratch,
+                       c->scratch_bytes,
                        gemm_scratch};
     char **memory[] = {&c->a, &c->b, &c->out, &c->product, &c->scratch, &c->gemm_scratch};
     enum mt_status st = MT_OK;

@@ -79,6 +79,7 @@ struct mt_bench_case {
     /* In the device's memory. a: of a gather the whole operand, whose part in its place is this rank's. product: the
      * GEMM's result, of the accumulation type where it is summed up. */
     char *a, *b, *out, *product, *scratch, *gemm_scratch;
+    int64_t scratch_bytes;
     struct mt_attr attr;
     struct mt_tensor tensors[3];
     struct mt_call gemm;
@@ -94,7 +95,15 @@ struct mt_bench_case {
     int gemm_alone, collective, sequential, chosen, best;
 };
 
-/* case.c: make a case's operands and variants, check the variants' results, and again after the turns; collective,
+/* overlap.c: fill in all but the options and the document: device, streams, communicator; collective, agrees. Closed
+ * after a failure too, with the document. */
+enum mt_status mt_bench_overlap_open(struct mt_bench_overlap *bench, struct mt_err *err);
+void mt_bench_overlap_close(struct mt_bench_overlap *bench);
+
+/* case.c: shares of M or N (`what`) for the ranks; MT_EINPUT where one would be empty. */
+enum mt_status mt_bench_overlap_divide(const struct mt_bench_overlap *bench, const char *what, int64_t extent,
+                                       int64_t *sizes, struct mt_err *err);
+/* Make a case's operands and variants, check the variants' results, and again after the turns; collective,
  * agree. Released after a failure too. */
 enum mt_status mt_bench_case_init(struct mt_bench_case *c, struct mt_bench_overlap *bench, enum mt_overlap_form form,
                                   const int64_t shape[3], struct mt_err *err);

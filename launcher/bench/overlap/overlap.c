@@ -2,6 +2,7 @@
 #include "launcher/bench/overlap/overlap.h"
 
 #include <mpi.h>
+#include <stdlib.h>
 
 #include "kernels/base/file.h"
 #include "kernels/base/working.h"
@@ -11,14 +12,20 @@
 #include "launcher/session/session.h"
 #include "launcher/watch/watch.h"
 
-static enum mt_status check_shares(const struct mt_bench_overlap *b, struct mt_err *err) {
+static enum mt_status check_shapes(const struct mt_bench_overlap *b, struct mt_err *err) {
     const struct mt_bench_overlap_options *o = b->options;
     if (b->nranks < 2) {
         mt_fail(err, MT_EINPUT, "there is one rank, and nothing to communicate");
         return mt_err_hint(err, "`mpirun -n N motley bench overlap` has several");
     }
-    if (!o->shares || o->nshares == b->nranks) return MT_OK;
-    return mt_fail(err, MT_EINPUT, "--shares: lists %d ranks, but there are %d", o->nshares, b->nranks);
+    if (o->shares && o->nshares != b->nranks)
+        return mt_fail(err, MT_EINPUT, "--shares: lists %d ranks, but there are %d", o->nshares, b->nranks);
+    enum mt_status st = MT_OK;
+    int64_t *sizes = mt_calloc((size_t)b->nranks, sizeof *sizes);
+    for (int i = 0; i < 2 * o->nshapes && !st; i++)
+        st = mt_bench_overlap_divide(b, i % 2 ? "N" : "M", o->shapes[i / 2][i % 2], sizes, err);
+    free(sizes);
+    return st;
 }
 
 static enum mt_status open_streams(struct mt_bench_overlap *b, struct mt_err *err) {
@@ -33,9 +40,11 @@ static enum mt_status open_streams(struct mt_bench_overlap *b, struct mt_err *er
     return mt_agree(MPI_COMM_WORLD, st, err);
 }
 
-static enum mt_status open_all(struct mt_bench_overlap *b, struct mt_err *err) {
+enum mt_status mt_bench_overlap_open(struct mt_bench_overlap *b, struct mt_err *err) {
     const struct mt_bench_overlap_options *o = b->options;
-    enum mt_status st = check_shares(b, err);
+    MPI_Comm_rank(MPI_COMM_WORLD, &b->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &b->nranks);
+    enum mt_status st = check_shapes(b, err);
     if (!st && !b->rank && o->output.path) st = mt_file_writable(o->output.path, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     mt_watch_phase(MT_WATCH_SLOW, "opening the device");
@@ -48,7 +57,7 @@ static enum mt_status open_all(struct mt_bench_overlap *b, struct mt_err *err) {
     return mt_agree(MPI_COMM_WORLD, mt_window_hosts(b->wire, o->deadline_s, b->node, err), err);
 }
 
-static void close_all(struct mt_bench_overlap *b) {
+void mt_bench_overlap_close(struct mt_bench_overlap *b) {
     mt_tables_release(&b->doc);
     mt_comm_free(b->wire);
     if (b->computed) mt_event_free(b->computed);
@@ -109,15 +118,13 @@ static void tell_start(struct mt_bench_overlap *b) {
 
 enum mt_status mt_bench_overlap(const struct mt_bench_overlap_options *options, struct mt_err *err) {
     struct mt_bench_overlap b = {.options = options, .doc = MT_TABLES_INIT};
-    MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &b.nranks);
-    enum mt_status st = open_all(&b, err);
+    enum mt_status st = mt_bench_overlap_open(&b, err);
     if (!st) {
         tell_start(&b);
         st = measure_all(&b, err);
     }
     if (!st && !b.rank) mt_bench_overlap_summarise(&b);
     if (!st) st = mt_agree_rank0(MPI_COMM_WORLD, b.rank ? MT_OK : mt_output_end(&options->output, &b.doc, err), err);
-    close_all(&b);
+    mt_bench_overlap_close(&b);
     return st;
 }

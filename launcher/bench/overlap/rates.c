@@ -18,8 +18,8 @@
 #include "launcher/bench/overlap/internal.h"
 #include "launcher/session/agree.h"
 
-/* Overlapped only where it is predicted to take at most this part of sequential: predictions err. */
-static const double worth = 0.97;
+/* Overlapped only where it is predicted to be faster than sequential by this, and by what the medians may be off. */
+static const double worth = 0.01, most_doubt = 0.2;
 
 static const struct mt_bench_variant *find(const struct mt_bench_case *c, enum mt_bench_part part) {
     const struct mt_bench_variant *last = NULL; /* of puts the coarse ones */
@@ -138,13 +138,21 @@ static enum mt_status predict(const struct mt_overlap *p, const struct mt_overla
     return st;
 }
 
+/* How far the prediction of sequential, or of a form, may be off: half the interval of the longest part. */
+static double doubt(const struct mt_bench_case *c) {
+    size_t n = (size_t)c->bench->options->repetitions;
+    double gemm = mt_interval_error(mt_median_interval(c->variants[c->gemm_alone].time_s, n));
+    double tiles = mt_interval_error(mt_median_interval(find(c, MT_BENCH_IN_STEP)->time_s, n));
+    return fmin(most_doubt, fmax(gemm, tiles));
+}
+
 static enum mt_status choose(struct mt_bench_case *c, const struct mt_overlap_rates *rates,
                              const struct mt_overlap_links *links, struct mt_err *err) {
     struct mt_overlap chosen = c->problem;
     struct mt_overlap_prediction prediction;
     bool faster;
-    enum mt_status st = mt_overlap_best(&chosen, rates, links, worth * c->variants[c->sequential].predicted_s, &faster,
-                                        &prediction, err);
+    double sequential_s = (1 - worth - doubt(c)) * c->variants[c->sequential].predicted_s;
+    enum mt_status st = mt_overlap_best(&chosen, rates, links, sequential_s, &faster, &prediction, err);
     c->chosen = c->sequential;
     for (int i = 0; i < c->nvariants && !st; i++) {
         struct mt_bench_variant *v = &c->variants[i];

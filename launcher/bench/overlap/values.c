@@ -85,6 +85,12 @@ enum mt_status mt_bench_values_poison(struct mt_bench_case *c, const struct mt_b
     enum mt_status st = overwrite(c, c->out, c->out_extent[0] * c->out_extent[1] * mt_type_size(p->out), err);
     if (!st && p->form != MT_OVERLAP_GATHER)
         st = overwrite(c, c->product, p->m * p->cols * mt_type_size(mt_type_acc(p->type)), err);
+    if (!st && v->part == MT_BENCH_OVERLAPPED) st = overwrite(c, c->scratch, c->scratch_bytes, err);
+    if (!st && v->part == MT_BENCH_OVERLAPPED) { /* what others put */
+        int64_t staging = mt_overlap_place(&v->problem, MT_OVERLAP_STAGED, 0);
+        st = overwrite(c, mt_window_ptr(c->window, v->window_at + staging, me),
+                       mt_overlap_window_bytes(&v->problem) - staging, err);
+    }
     int64_t row_bytes = p->k * mt_type_size(p->type), before = c->gathered_at * row_bytes;
     if (st || p->form != MT_OVERLAP_GATHER || v->part != MT_BENCH_SEQUENTIAL) return st;
     int64_t after = before + p->rows[me] * row_bytes; /* rows of others, which the collective must bring */

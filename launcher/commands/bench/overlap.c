@@ -88,6 +88,11 @@ static enum mt_status take_shares(struct overlap_flags *f, const char *text) {
     return st;
 }
 
+static bool is_operand(const char *word) {
+    (void)word;
+    return false;
+}
+
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct overlap_flags *f = state->input;
     struct mt_bench_overlap_options *o = &f->options;
@@ -101,7 +106,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_REPETITIONS:
         if (!(st = mt_flag_int("--repetitions", text, 1, 10000, &count, f->err))) o->repetitions = (int)count;
         break;
-    case KEY_JSON: st = mt_output_flag(text, state, NULL, &o->output, f->err); break;
+    case KEY_JSON: st = mt_output_flag(text, state, is_operand, &o->output, f->err); break;
     case KEY_DEVICE: st = mt_flag_device(text, &o->device, f->err); break;
     case KEY_DEADLINE: st = mt_flag_seconds("--deadline", text, &o->deadline_s, f->err); break;
     case ARGP_KEY_ARG: st = mt_flag_no_operand(text, f->err); break;
