@@ -10,6 +10,7 @@
 #include "kernels/base/arena.h"
 #include "kernels/comm/comm.h"
 #include "kernels/device/class.h"
+#include "kernels/overlap/chunk.h"
 
 /* What a rank tells the others, at the begin of its part of the host's window. */
 struct card {
@@ -28,6 +29,22 @@ struct parts {
 char *mt_device_window_part(const struct mt_window *window, int rank) {
     const struct mt_window_memory *memory = mt_window_attached(window);
     return memory ? memory->part[rank] : NULL;
+}
+
+void *mt_device_window_ptr(const struct mt_window *window, int64_t at, int rank) {
+    if (!mt_window_attached(window)) return mt_window_ptr(window, at, rank);
+    char *part = mt_device_window_part(window, rank);
+    return part ? part + at : NULL;
+}
+
+static int64_t scratch_of(void *device, const struct mt_call *call) {
+    const struct mt_backend *backend = mt_device_backend(device, call);
+    return backend->scratch_bytes ? backend->scratch_bytes(call) : 0;
+}
+
+int64_t mt_device_overlap_scratch_bytes(struct mt_device *device, const struct mt_overlap *problem, int me) {
+    return device->class->export_memory ? mt_overlap_chunks_scratch_bytes(problem, me, scratch_of, device)
+                                        : mt_overlap_scratch_bytes(problem, me, scratch_of, device);
 }
 
 static enum mt_status zero(struct mt_device *device, void *memory, int64_t size_bytes, struct mt_err *err) {

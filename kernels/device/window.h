@@ -5,8 +5,8 @@
  *     char *part = mt_device_window_part(window, rank);                   // as this device addresses it
  *     mt_window_free(window);                                             // collective
  *
- * Memory is zero at first. Kernels and copy engines put and signal there (kernels/cuda/window/window.cuh); hosts keep the
- * window's abort word and look whether processes live (mt_window_check). */
+ * Memory is zero at first. Kernels and copy engines put and signal there (kernels/cuda/window/window.cuh); hosts keep
+ * the window's abort word and look whether processes live (mt_window_check). */
 #ifndef MT_KERNELS_DEVICE_WINDOW_H
 #define MT_KERNELS_DEVICE_WINDOW_H
 
@@ -26,5 +26,10 @@ enum mt_status mt_device_window_local(struct mt_device *device, int nranks, int6
 
 /* Null: out of reach, or the window is in the host's memory. */
 char *mt_device_window_part(const struct mt_window *window, int rank);
+/* Byte `at` of a rank's part, wherever it is, as this rank's device addresses it; null: out of reach. */
+void *mt_device_window_ptr(const struct mt_window *window, int64_t at, int rank);
+
+/* The scratch that this device needs for a rank's overlapped GEMM. */
+int64_t mt_device_overlap_scratch_bytes(struct mt_device *device, const struct mt_overlap *problem, int me);
 
 #endif

@@ -8,9 +8,9 @@
  *
  * A chunk awaits all that its tiles await, and raises all their flags when all are done: ranks may be cut into chunks
  * in different ways. Tiles that await something stay in order; others may move ahead to a chunk that is open. So a rank
- * that runs its chunks in order, with puts after their chunks, finishes whenever it would finish by tiles, provided that
- * no flag that a chunk awaits is raised by what comes after one of its flags: so it is with our forms, where sums await
- * products, copies await sums, and products nothing but puts of the start. */
+ * that runs its chunks in order, with puts after their chunks, finishes whenever it would finish by tiles, provided
+ * that no flag that a chunk awaits is raised by what comes after one of its flags: so it is with our forms, where sums
+ * await products, copies await sums, and products nothing but puts of the start. */
 #ifndef MT_KERNELS_OVERLAP_CHUNK_H
 #define MT_KERNELS_OVERLAP_CHUNK_H
 
@@ -38,8 +38,8 @@ struct mt_overlap_chunks {
 };
 
 /* most_rows: of a chunk; a tile may have more. */
-void mt_overlap_chunks_make(const struct mt_overlap_schedule *schedule,
-                            int64_t most_rows, struct mt_overlap_chunks *chunks);
+void mt_overlap_chunks_make(const struct mt_overlap_schedule *schedule, int64_t most_rows,
+                            struct mt_overlap_chunks *chunks);
 void mt_overlap_chunks_release(struct mt_overlap_chunks *chunks);
 
 /* The most rows of a chunk for `workers` multiprocessors that compute tiles of 128 by 256: whole waves of them, about

@@ -48,8 +48,7 @@ static int64_t gemm_bytes(const struct mt_overlap *p, int64_t m, int64_t n, int6
         for (int a = 0; a < 2; a++) tensors[i].extent[a] = tensors[i].global[a] = extents[i][a];
     }
     attr.out_acc = tensors[2].type != p->type;
-    struct mt_call call = {
-        .kind = MT_OP_matmul, .attr = &attr, .nin = 2, .nout = 1, .in = tensors, .out = tensors + 2};
+    struct mt_call call = {.kind = MT_OP_matmul, .attr = &attr, .nin = 2, .nout = 1, .in = tensors, .out = tensors + 2};
     return scratch_bytes(context, &call);
 }
 

@@ -197,7 +197,8 @@ static void queue_all(struct mt_executor *ex, struct replay *run) {
     queue_block(ex, run, MT_EPILOGUE, true, false);
 }
 
-/* Capture a run; of a program with overlapped instructions also the one after it, whose epochs have the other parity. */
+/* Capture a run; of a program with overlapped instructions also the one after it, whose epochs have the other parity.
+ */
 static enum mt_status capture_runs(struct mt_executor *ex, struct replay *run, struct mt_err *err) {
     const int nregions = run->low->nregions;
     int64_t *epochs = mt_arena_memdup(&ex->host, run->epochs, (size_t)(nregions + 1) * sizeof *epochs);

@@ -72,20 +72,18 @@ enum mt_status cuda_overlaps_queue(struct cuda_overlaps *o, const struct cuda_qu
     enum mt_status st = make(o, err);
     if (st) return st;
     int64_t epoch = *call->epoch + 1;
-    struct cuda_overlap overlap = {
-        .problem = call->problem,
-        .schedule = call->schedule,
-        .operands = &call->operands,
-        .copy = (int)(epoch % call->schedule->copies),
-        .chunk_rows = call->chunk_rows,
-        .watch = {.aborted = o->words_at + offsetof(struct cuda_overlap_words, aborted),
-                  .stalled = o->words_at + offsetof(struct cuda_overlap_words, stalled),
-                  .deadline_ns = (uint64_t)(1e9 * mt_window_deadline_s(call->window)),
-                  .tag = (uint64_t)(uintptr_t)call},
-        .moves = o->moves,
-        .joint = o->joint};
+    struct cuda_overlap overlap = {.problem = call->problem,
+                                   .schedule = call->schedule,
+                                   .operands = &call->operands,
+                                   .copy = (int)(epoch % call->schedule->copies),
+                                   .chunk_rows = call->chunk_rows,
+                                   .watch = {.aborted = o->words_at + offsetof(struct cuda_overlap_words, aborted),
+                                             .stalled = o->words_at + offsetof(struct cuda_overlap_words, stalled),
+                                             .deadline_ns = (uint64_t)(1e9 * mt_window_deadline_s(call->window)),
+                                             .tag = (uint64_t)(uintptr_t)call},
+                                   .moves = o->moves,
+                                   .joint = o->joint};
     if ((st = locate(call, &overlap, err))) return st;
-    o->window = call->window;
     st = cuda_overlap_run(queue, &overlap, call->how, err);
     *call->epoch = epoch;
     return st;

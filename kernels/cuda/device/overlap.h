@@ -10,7 +10,7 @@ struct cuda_overlaps {
     CUevent joint;
     struct cuda_overlap_words *words; /* pinned; null: nothing was queued yet */
     CUdeviceptr words_at;
-    struct mt_window *window; /* of the last call */
+    struct mt_window *window; /* the stream's: of what runs, or null */
     double looked_s;          /* when the window was looked at */
     bool failed;              /* and has been reported */
 };

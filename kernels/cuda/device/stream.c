@@ -242,6 +242,8 @@ static enum mt_status queue_overlap(struct cuda_stream *s, struct mt_overlap_cal
     enum mt_status st = s->part ? cuda_part_begin(s->part, true, err) : mark(s, err);
     if (!st && !s->part) st = cuda_times_begin(&s->times, seconds, err);
     if (!st) st = cuda_overlaps_queue(&s->overlaps, queue, call, err);
+    if (!st && s->part) cuda_part_overlaps(s->part, call->window);
+    if (!st && !s->part) s->overlaps.window = call->window;
     if (st || s->part) return st ? st : cuda_part_end(s->part, call->operands.what, true, true, err);
     st = cuda_times_end(&s->times, seconds, err);
     if (st) return st;
@@ -455,6 +457,7 @@ enum mt_status cuda_stream_sync(struct mt_stream *stream, double deadline_s, str
     pthread_mutex_lock(&s->device->lock);
     drop(s, s->submitted);
     pthread_mutex_unlock(&s->device->lock);
+    if (!st) s->overlaps.window = NULL; /* it may be freed now */
     if (!st) st = cuda_times_resolve(&s->times, err);
     reported = cuda_stream_take_error(stream, &first);
     if (!reported) return st;
@@ -491,6 +494,7 @@ enum mt_status cuda_stream_launched(struct mt_stream *stream, const struct cuda_
                                     struct mt_err *err) {
     struct cuda_stream *s = stream_of(stream);
     s->times.chained = false;
+    if (cuda_part_window(part)) s->overlaps.window = cuda_part_window(part);
     push(s, (struct item){.part = part, .launch = launch});
     return mark(s, err);
 }

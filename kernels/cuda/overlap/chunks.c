@@ -86,8 +86,7 @@ static enum mt_status queue_sum(const struct run *run, const struct sum *s, stru
                                    : divide_up(s->rows * divide_up(s->cols, vector), SUM_THREADS);
     void *arguments[] = {(void *)&s->to,      (void *)&s->to_stride, (void *)&s->from, (void *)&s->stride,
                          (void *)&s->sources, (void *)&s->rows,      (void *)&s->cols};
-    return st ? st
-              : cuda_launch(run->queue, kernel, least(blocks, SUM_BLOCKS), SUM_THREADS, 0, arguments, err);
+    return st ? st : cuda_launch(run->queue, kernel, least(blocks, SUM_BLOCKS), SUM_THREADS, 0, arguments, err);
 }
 
 /* Where a chunk's result goes, and how it lies there. */
@@ -203,9 +202,9 @@ static enum mt_status run_product(const struct run *run, const struct product *g
 static enum mt_status zero(const struct run *run, const struct sum *s, struct mt_err *err) {
     size_t size = (size_t)mt_type_size(s->to_type), rows = (size_t)(s->transposed ? s->cols : s->rows);
     size_t cols = (size_t)(s->transposed ? s->rows : s->cols);
-    CUDA_TRY(cuMemsetD2D8Async((CUdeviceptr)s->to, (size_t)s->to_stride * size, 0, cols * size, rows,
-                               run->queue->stream),
-             err, "zeroing a result");
+    CUDA_TRY(
+        cuMemsetD2D8Async((CUdeviceptr)s->to, (size_t)s->to_stride * size, 0, cols * size, rows, run->queue->stream),
+        err, "zeroing a result");
     return MT_OK;
 }
 
@@ -303,7 +302,7 @@ static enum mt_status put_box(const struct run *run, const struct mt_overlap_put
     mt_overlap_extent(p, box->peer, box->to, to);
     CUdeviceptr source = (CUdeviceptr)place(run, box->from, box->from_row, box->col);
     CUdeviceptr target = run->o->parts[box->peer] + (CUdeviceptr)(mt_overlap_place(p, box->to, run->o->copy) +
-                                                                   (box->to_row * to[1] + box->col) * size);
+                                                                  (box->to_row * to[1] + box->col) * size);
     CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
                           .srcDevice = source,
                           .srcPitch = (size_t)(stride * size),
@@ -342,9 +341,9 @@ static enum mt_status put_all(const struct run *run, int first, int count, struc
         if (put->box.nwaits) st = await(run, &moves, put->box.first_wait, put->box.nwaits, err);
         if (!st && put->box.rows) st = put_box(run, &put->box, err);
         if (!st)
-            CUDA_TRY(cuStreamWriteValue64(moves.stream, (CUdeviceptr)run->scratch.order, 0,
-                                          CU_STREAM_WRITE_VALUE_DEFAULT),
-                     err, "cuStreamWriteValue64");
+            CUDA_TRY(
+                cuStreamWriteValue64(moves.stream, (CUdeviceptr)run->scratch.order, 0, CU_STREAM_WRITE_VALUE_DEFAULT),
+                err, "cuStreamWriteValue64");
         if (!st) st = raise(run, put, err);
     }
     return st;

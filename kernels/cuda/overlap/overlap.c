@@ -11,8 +11,8 @@ enum mt_status cuda_overlap_run(const struct cuda_queue *queue, const struct cud
         if ((how && impl->how != how) || !impl->can(queue->cuda, o)) continue;
         return impl->queue(queue, o, err);
     }
-    return mt_fail(err, MT_EINPUT, "%s of %s, sent as %s, does not run on this GPU%s", mt_overlap_name(o->problem->form),
-                   mt_type_name(o->problem->type), mt_type_name(o->problem->wire),
+    return mt_fail(err, MT_EINPUT, "%s of %s, sent as %s, does not run on this GPU%s",
+                   mt_overlap_name(o->problem->form), mt_type_name(o->problem->type), mt_type_name(o->problem->wire),
                    how == MT_OVERLAP_FUSED ? " in one kernel" : "");
 }
 

@@ -1,5 +1,5 @@
-/* Overlapped GEMMs on GPUs: a rank's schedule (kernels/overlap/overlap.h) on windows in the memory of GPUs that map each
- * other's (kernels/window/window.h).
+/* Overlapped GEMMs on GPUs: a rank's schedule (kernels/overlap/overlap.h) on windows in the memory of GPUs that map
+ * each other's (kernels/window/window.h).
  *
  *   chunks.c, chunks.cu   copy engines move chunks, and cuBLASLt multiplies them, in stream order
  *   overlap.c             which implementation runs; the first kernel of each run
@@ -41,8 +41,8 @@ struct cuda_overlap {
 };
 
 /* An implementation queues all of a run on queue->stream, with what it forks to `moves` joined again: first
- * cuda_overlap_begin. It may be captured; then all that it loads and chooses has been by a run before. What may wait for
- * other work of this GPU's queues, as loading kernels does, comes before it queues a wait for a peer. */
+ * cuda_overlap_begin. It may be captured; then all that it loads and chooses has been by a run before. What may wait
+ * for other work of this GPU's queues, as loading kernels does, comes before it queues a wait for a peer. */
 struct cuda_overlap_impl {
     enum mt_overlap_how how;
     bool (*can)(const struct cuda *cuda, const struct cuda_overlap *overlap);

@@ -129,8 +129,8 @@ static inline void job_compare(const struct job *job, int me, const void *out, d
                 want += term;
                 size += fabs(term);
             }
-            double tolerance = size * ((double)(p->k + p->n) * acc + 2 * wire + slack) + fabs(want) * job_epsilon(p->out) +
-                               (p->type == MT_F16 ? 1e-6 : 1e-30);
+            double tolerance = size * ((double)(p->k + p->n) * acc + 2 * wire + slack) +
+                               fabs(want) * job_epsilon(p->out) + (p->type == MT_F16 ? 1e-6 : 1e-30);
             double have = mt_type_load(p->out, out, job->trans_out ? j * extent[0] + i : i * extent[1] + j);
             CHECK(fabs(have - want) <= tolerance, "%s, rank %d, (%lld, %lld): %g, not %g +- %g", what, me, (long long)i,
                   (long long)j, have, want, tolerance);

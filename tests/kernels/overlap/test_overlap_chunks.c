@@ -1,5 +1,5 @@
-/* Schedules in chunks: every tile and every put is in one chunk, in the place that the schedule gives it, after all that
- * it awaits; and ranks that run chunks in order, cut in unlike ways, finish. */
+/* Schedules in chunks: every tile and every put is in one chunk, in the place that the schedule gives it, after all
+ * that it awaits; and ranks that run chunks in order, cut in unlike ways, finish. */
 #include <stdlib.h>
 
 #include "kernels/overlap/chunk.h"
@@ -153,8 +153,8 @@ static void test_job(const struct job *job, int number) {
 /* Large tiles of an even problem: chunks are few, and puts are whole rows. */
 static void test_size(void) {
     static const int64_t half[2] = {4096, 4096}, shares[2] = {1024, 1024};
-    struct mt_overlap p = {MT_OVERLAP_SCATTER, 2,          8192,    8192, 2048, half, shares, MT_BF16, MT_BF16,
-                           MT_BF16,            {128, 256}, .mix = 0};
+    struct mt_overlap p = {MT_OVERLAP_SCATTER, 2,       8192, 8192, 2048, half, shares, MT_BF16, MT_BF16, MT_BF16,
+                           {128, 256},         .mix = 0};
     struct mt_overlap_schedule s;
     struct mt_overlap_chunks c;
     mt_overlap_schedule(&p, 0, &s);

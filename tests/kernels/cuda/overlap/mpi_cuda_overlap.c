@@ -1,7 +1,7 @@
-/* Overlapped GEMMs by chunks on GPUs, each rank a process: ragged shares of all forms and types on windows that the ranks
- * map of each other, ten epochs, some captured, with outputs, scratch and staging poisoned; compared with a GEMM in f64,
- * equal bits in all epochs, replicas equal. A rank that stays away is named. Ranks share a GPU where there are too few.
- * ranks: 2 3 */
+/* Overlapped GEMMs by chunks on GPUs, each rank a process: ragged shares of all forms and types on windows that the
+ * ranks map of each other, ten epochs, some captured, with outputs, scratch and staging poisoned; compared with a GEMM
+ * in f64, equal bits in all epochs, replicas equal. A rank that stays away is named. Ranks share a GPU where there are
+ * too few. ranks: 2 3 */
 #include <math.h>
 #include <mpi.h>
 
@@ -66,11 +66,6 @@ struct memory {
     int64_t out_bytes, whole_bytes, poisoned_bytes;
 };
 
-static int64_t gemm_scratch(void *context, const struct mt_call *call) {
-    const struct mt_backend *backend = mt_device_backend(context, call);
-    return backend->scratch_bytes ? backend->scratch_bytes(call) : 0;
-}
-
 static struct memory make_memory(const struct job *job) {
     const struct mt_overlap *p = &job->problem;
     bool gather = p->form == MT_OVERLAP_GATHER;
@@ -92,8 +87,7 @@ static struct memory make_memory(const struct job *job) {
     struct mt_err err = MT_ERR_INIT;
     CHECK_OK(mt_device_alloc(device, m.out_bytes + 1, &m.out, &err), err);
     CHECK_OK(mt_device_alloc(device, m.whole_bytes + 1, &m.whole, &err), err);
-    CHECK_OK(mt_device_alloc(device, mt_overlap_chunks_scratch_bytes(p, rank, gemm_scratch, device), &m.scratch, &err),
-             err);
+    CHECK_OK(mt_device_alloc(device, mt_device_overlap_scratch_bytes(device, p, rank), &m.scratch, &err), err);
     return m;
 }
 
@@ -232,12 +226,12 @@ static void test_silence(void) {
     CHECK_OK(mt_device_window_new(device, comm, mt_overlap_window_bytes(&job.problem), 1, &window, &err), err);
     mt_overlap_schedule(&job.problem, rank, &schedule);
     struct memory m = make_memory(&job);
-    struct mt_overlap_call call = {.problem = &job.problem,
-                                   .schedule = &schedule,
-                                   .window = window,
-                                   .epoch = &epoch,
-                                   .operands = {.a = m.a, .b = m.b, .whole = m.whole, .out = m.out, .scratch = m.scratch,
-                                                .what = "GEMM of h.0"}};
+    struct mt_overlap_call call = {
+        .problem = &job.problem,
+        .schedule = &schedule,
+        .window = window,
+        .epoch = &epoch,
+        .operands = {.a = m.a, .b = m.b, .whole = m.whole, .out = m.out, .scratch = m.scratch, .what = "GEMM of h.0"}};
     if (rank != nranks - 1) {
         mt_stream_overlap(stream, &call, NULL);
         enum mt_status st = mt_stream_sync(stream, deadline_s, &err);
