@@ -14,7 +14,7 @@
 
 enum { MOST_STATES = 400, MOST_STATES_ALONE = 2000, MOST_JUDGED = 10 }; /* alone: of one strategy that is wanted */
 static const double far_priced = 1.03; /* times the cheapest choice: one that costs more is not looked for closely */
-static const double gain = 0.999; /* what other shares must make of the step to be looked for again */
+static const double gain = 0.999;      /* what other shares must make of the step to be looked for again */
 
 /* ---- the ranks ---- */
 

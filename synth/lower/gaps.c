@@ -30,7 +30,7 @@ struct block {
     int64_t begin[BLOCK], end[BLOCK]; /* begins do not decrease */
     uint64_t conflicts[NCURSORS];     /* bit i: item i conflicts with the cursor's lifetime */
     struct summary summary[NCURSORS];
-    unsigned stale; /* bit c: summary[c] is to be made again */
+    unsigned stale;    /* bit c: summary[c] is to be made again */
     int ends[][BLOCK]; /* [2 nstreams]: of each item's lifetime `last` of all streams, then `known` */
 };
 
