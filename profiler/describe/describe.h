@@ -29,6 +29,10 @@ enum mt_status mt_cluster_describe(const char *text, const struct mt_cluster *me
 /* Read a cluster's document; if there is no such file, describe the text. */
 enum mt_status mt_cluster_open(const char *file_or_text, struct mt_cluster **cluster, struct mt_err *err);
 
+/* How a description was understood, in the arena: "2 nodes of 8 h100 (nvlink 450 GB/s); network: ...", with what is
+ * assumed. "" of a cluster that was measured. */
+const char *mt_cluster_understood(const struct mt_cluster *cluster, struct mt_arena *arena);
+
 /* The rows of hardware.def, for `motley profile --hardware`: "hardware" and "links". */
 void mt_hardware_tables(struct mt_tables *out);
 
