@@ -39,12 +39,7 @@ void mt_work_memo_free(struct mt_work_memo *memo) {
     free(memo);
 }
 
-/* How many other ranks there are matters to shares of state alone. Algorithms are not read. */
-static struct question question_of(const struct mt_plan *plan) {
-    bool shares = mt_decisions_shard_state(&plan->decisions);
-    return (struct question){.nranks = shares || plan->nranks < 2 ? plan->nranks : 2, .decisions = plan->decisions};
-}
-
+/* Algorithms are read by neither. */
 static bool same(const struct question *a, const struct question *b) {
     const struct mt_decisions *x = &a->decisions, *y = &b->decisions;
     return a->nranks == b->nranks && a->work == b->work && a->body == b->body && a->samples == b->samples &&
@@ -85,7 +80,7 @@ static const struct entry *keep(struct mt_work_memo *memo, struct entry *made) {
 enum mt_status mt_work_memo_open(struct mt_work_memo *memo, const struct mt_graph *graph, const struct mt_plan *plan,
                                  bool body, const struct mt_lower_options *options, const struct mt_work **work,
                                  struct mt_err *err) {
-    struct entry made = {.question = question_of(plan)};
+    struct entry made = {.question = {.nranks = plan->nranks, .decisions = plan->decisions}};
     made.question.work = true, made.question.body = body;
     const struct entry *known = find(memo, &made.question);
     if (!known) {
@@ -101,7 +96,7 @@ enum mt_status mt_work_memo_memory(struct mt_work_memo *memo, const struct mt_gr
                                    int64_t samples, int64_t micro, const struct mt_lower_options *options,
                                    struct mt_plan_memory *memory, struct mt_err *err) {
     if (!memo) return mt_work_memory(graph, plan, samples, micro, options, memory, err);
-    struct entry made = {.question = question_of(plan)};
+    struct entry made = {.question = {.nranks = plan->nranks, .decisions = plan->decisions}};
     made.question.samples = samples, made.question.micro = micro;
     const struct entry *known = find(memo, &made.question);
     if (!known) {

@@ -3,13 +3,13 @@
  *     a100-40:2x8 nvlink=300G net=25G + v100:1x4
  *
  * Terms NAME[:NODES[xDEVICES]] [LINK=RATE ...], joined by " + "; one node and one device unless said, and at most
- * MT_CLUSTER_MOST_DEVICES in all. NAME is a class of `measured`, which keeps its curves, or a row of hardware.def, as "h100", "H100" or, of a cpu with 8 cores,
- * "cpu-8t". LINK is a link of hardware.def: "net" between nodes, any other within the term's nodes. RATE, with K, M, G
- * or T, is in bits a second for net, and in bytes a second one way for the others, unless it says (400Gbps, 50GB/s);
- * messages reach the fraction of it given in the link's row. "net" is given once for all terms, or in every term: then
- * the fastest is the network, and nodes with a slower one send and receive at most that. LINK may also be "egress" or
- * "ingress": the most that each of the term's nodes sends, or receives, over the network with all its pairs together,
- * as a rate of net:
+ * MT_CLUSTER_MOST_DEVICES in all. NAME is a class of `measured`, which keeps its curves, or a row of hardware.def, as
+ * "h100", "H100" or, of a cpu with 8 cores, "cpu-8t". LINK is a link of hardware.def: "net" between nodes, any other
+ * within the term's nodes. RATE, with K, M, G or T, is in bits a second for net, and in bytes a second one way for the
+ * others, unless it says (400Gbps, 50GB/s); messages reach the fraction of it given in the link's row. "net" is given
+ * once for all terms, or in every term: then the fastest is the network, and nodes with a slower one send and receive
+ * at most that. LINK may also be "egress" or "ingress": the most that each of the term's nodes sends, or receives, over
+ * the network with all its pairs together, as a rate of net:
  *
  *     h100:2x8 net=100G + a10:1 egress=1G
  *

@@ -30,6 +30,10 @@ refused 2 "nothing.json: No such file" $MOTLEY profile --describe t4 --measured 
 sed 's/"speed": 1,/"speed": 2,/' mixed.json >changed.json
 refused 2 "changed.json: hash: does not fit: the document was changed" $MOTLEY show changed.json
 
+# A plan says how the line was understood.
+$MOTLEY plan --cluster "h100:2x2" --model mlp:tiny --batch 8 -o plan.json >plan.txt
+shows "cluster 2 nodes of 2 h100, nvlink 360 GB/s; messages between nodes reach 2.94 GB/s, of net=25.0 Gbit/s, as nothing else is given" plan.txt
+
 # Differences, and their exit code.
 $MOTLEY diff mixed.json again.json >same.txt
 shows "mixed.json and again.json say the same" same.txt

@@ -271,8 +271,36 @@ static void test_open(void) {
         "there is no such file, and as a description of a cluster: \"a101:2\": column 1: \"a101\" is not known here");
 }
 
+static void check_understood(const char *line, const char *want) {
+    struct mt_cluster *c = describe(line, NULL);
+    struct mt_arena arena = MT_ARENA_INIT;
+    CHECK_TEXT(mt_cluster_understood(c, &arena), want);
+    mt_arena_release(&arena);
+    mt_cluster_free(c);
+}
+
+/* What links and networks reach, by the rows of hardware.def: nvlink 0.8, net 0.94. */
+static void test_understood(void) {
+    check_understood("h100:2x8 net=400G", "2 nodes of 8 h100, nvlink 360 GB/s; messages between nodes reach 47.0 GB/s");
+    check_understood("H100:2", "2 nodes of 1 h100; messages between nodes reach 2.94 GB/s, of net=25.0 Gbit/s, as "
+                               "nothing else is given");
+    check_understood(
+        "a10 egress=1G + t4:3x2 pcie=10GB/s net=25Gbps",
+        "1 node of 1 a10, egress 118 MB/s + 3 nodes of 2 t4, pcie2 8.50 GB/s; messages between nodes reach "
+        "2.94 GB/s");
+    check_understood("h100", "1 node of 1 h100; no network");
+    struct mt_cluster *largest = describe("h100:512x8", NULL);
+    CHECK_EQ(largest->ndevices, MT_CLUSTER_MOST_DEVICES);
+    largest->source = "measured";
+    struct mt_arena arena = MT_ARENA_INIT;
+    CHECK_TEXT(mt_cluster_understood(largest, &arena), "");
+    mt_arena_release(&arena);
+    mt_cluster_free(largest);
+}
+
 int main(void) {
     test_figures();
+    test_understood();
     test_nets();
     test_measured();
     test_runs();
