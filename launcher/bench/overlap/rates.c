@@ -126,18 +126,6 @@ static void find_rates(struct mt_bench_case *c, struct mt_overlap_rates *rates, 
 
 /* ---- predictions ---- */
 
-static enum mt_status predict(const struct mt_overlap *p, const struct mt_overlap_rates *rates,
-                              const struct mt_overlap_links *links, double *predicted_s, struct mt_err *err) {
-    struct mt_overlap_schedule *schedules = mt_calloc((size_t)p->n, sizeof *schedules);
-    struct mt_overlap_prediction prediction;
-    for (int r = 0; r < p->n; r++) mt_overlap_schedule(p, r, &schedules[r]);
-    enum mt_status st = mt_overlap_predict(p, schedules, rates, links, &prediction, err);
-    for (int r = 0; r < p->n; r++) mt_overlap_schedule_release(&schedules[r]);
-    free(schedules);
-    if (!st) *predicted_s = prediction.s;
-    return st;
-}
-
 /* How far the prediction of sequential, or of a form, may be off: half the interval of the longest part. */
 static double doubt(const struct mt_bench_case *c) {
     size_t n = (size_t)c->bench->options->repetitions;
@@ -149,15 +137,16 @@ static double doubt(const struct mt_bench_case *c) {
 static enum mt_status choose(struct mt_bench_case *c, const struct mt_overlap_rates *rates,
                              const struct mt_overlap_links *links, struct mt_err *err) {
     struct mt_overlap chosen = c->problem;
-    struct mt_overlap_prediction prediction;
+    struct mt_overlap_prediction prediction, now;
     bool faster;
     double sequential_s = (1 - worth - doubt(c)) * c->variants[c->sequential].predicted_s;
-    enum mt_status st = mt_overlap_best(&chosen, rates, links, sequential_s, &faster, &prediction, err);
+    enum mt_status st = mt_overlap_best(&chosen, rates, links, sequential_s, &c->arena, &faster, &prediction, err);
     c->chosen = c->sequential;
     for (int i = 0; i < c->nvariants && !st; i++) {
         struct mt_bench_variant *v = &c->variants[i];
         if (v->part != MT_BENCH_OVERLAPPED) continue;
-        st = predict(&v->problem, rates, links, &v->predicted_s, err);
+        st = mt_overlap_predict_problem(&v->problem, rates, links, &now, err);
+        v->predicted_s = now.s;
         if (faster && mt_overlap_equal(&v->problem, &chosen)) c->chosen = i;
     }
     return st;
