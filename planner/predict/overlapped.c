@@ -86,6 +86,7 @@ static uint64_t key_of(const struct mt_overlap *p, const int *group) {
     uint64_t key = mt_hash64(what, sizeof what, 0x6f7665726c6170);
     key = mt_hash64(p->rows, (size_t)p->n * sizeof *p->rows, key);
     key = mt_hash64(p->shares, (size_t)p->n * sizeof *p->shares, key);
+    key = mt_hash64(p->groups, (size_t)p->ngroups * sizeof *p->groups, key);
     return mt_hash64(group, (size_t)p->n * sizeof *group, key);
 }
 

@@ -72,10 +72,10 @@ static enum mt_status measure(struct mt_bench_overlap *b, enum mt_overlap_form f
                               struct mt_err *err) {
     struct mt_bench_case c;
     enum mt_status st = mt_bench_case_init(&c, b, form, shape, err);
-    for (int round = 0; round < b->options->repetitions && !st; round++)
-        for (int i = 0; i < c.nvariants; i++) mt_bench_variant_turn(&c, &c.variants[(i + round) % c.nvariants], round);
-    if (!st) st = mt_bench_case_check(&c, err);
+    if (!st) mt_bench_case_rounds(&c, b->options->repetitions);
     if (!st) st = mt_bench_case_judge(&c, err);
+    if (!st) mt_bench_case_final(&c);
+    if (!st) st = mt_bench_case_check(&c, err);
     if (!st && !b->rank) {
         mt_bench_case_tell(&c);
         mt_bench_case_note(&c);
