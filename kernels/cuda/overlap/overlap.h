@@ -1,5 +1,5 @@
-/* Overlapped GEMMs on GPUs: a rank's schedule (kernels/overlap/overlap.h) on windows in the memory of GPUs that map each
- * other's (kernels/window/window.h).
+/* Overlapped GEMMs on GPUs: a rank's schedule (kernels/overlap/overlap.h) on windows in the memory of GPUs that map
+ * each other's (kernels/window/window.h).
  *
  *   chunks.c, chunks.cu   copy engines move chunks, and cuBLASLt multiplies them, in stream order
  *   overlap.c             which implementation runs; the first kernel of each run
@@ -40,8 +40,9 @@ struct cuda_overlap {
     CUevent joint;  /* between the two; may be recorded again once it is waited for */
 };
 
-/* An implementation queues all of a run on queue->stream, with what it forks to `moves` joined again. It may be
- * captured; then all that it loads and chooses has been by a run before. */
+/* An implementation queues all of a run on queue->stream, with what it forks to `moves` joined again: first
+ * cuda_overlap_begin. It may be captured; then all that it loads and chooses has been by a run before. What may wait
+ * for other work of this GPU's queues, as loading kernels does, comes before it queues a wait for a peer. */
 struct cuda_overlap_impl {
     enum mt_overlap_how how;
     bool (*can)(const struct cuda *cuda, const struct cuda_overlap *overlap);
@@ -49,8 +50,11 @@ struct cuda_overlap_impl {
 };
 extern const struct cuda_overlap_impl cuda_overlap_chunks;
 
-/* Queue a run: the kernel that counts the epoch up, then the implementation that `how` names, or the first one that
- * can. MT_EINPUT if none can. */
+/* Queue the kernel that counts the epoch up, and writes it to words[count] of this GPU's memory (count may be 0). */
+enum mt_status cuda_overlap_begin(const struct cuda_queue *queue, const struct cuda_overlap *overlap, void *words,
+                                  int64_t count, struct mt_err *err);
+
+/* Queue a run by the implementation that `how` names, or the first one that can. MT_EINPUT if none can. */
 enum mt_status cuda_overlap_run(const struct cuda_queue *queue, const struct cuda_overlap *overlap,
                                 enum mt_overlap_how how, struct mt_err *err);
 
