@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/base/text/units.h"
+#include "kernels/overlap/chunk.h"
 #include "launcher/bench/overlap/internal.h"
 #include "launcher/session/agree.h"
 #include "planner/balance/split.h"
@@ -31,6 +32,26 @@ enum mt_status mt_bench_overlap_divide(const struct mt_bench_overlap *b, const c
     return st;
 }
 
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* On a GPU a tile is one GEMM, of whole waves. */
+static void choose_tiles(const struct mt_bench_overlap *b, struct mt_overlap *p) {
+    int all, workers = mt_device_multiprocessors(b->device, &all), busiest = 0;
+    mt_overlap_choose_tiles(p);
+    p->direct = false;
+    if (!workers) return;
+    int64_t most = 1;
+    for (int r = 0; r < p->n; r++) {
+        if (p->shares[r] > p->shares[busiest]) busiest = r;
+        most = larger(most, p->rows[r]);
+    }
+    p->tile[0] = mt_overlap_chunk_rows(p, busiest, workers);
+    if (p->tile[0] > most) p->tile[0] = most;
+    p->tile[1] = larger(p->cols, 1);
+}
+
 static enum mt_status pose(struct mt_bench_case *c, enum mt_overlap_form form, struct mt_err *err) {
     struct mt_bench_overlap *b = c->bench;
     const struct mt_bench_overlap_options *o = b->options;
@@ -51,8 +72,7 @@ static enum mt_status pose(struct mt_bench_case *c, enum mt_overlap_form form, s
     enum mt_status st = mt_bench_overlap_divide(b, "M", p->m, rows, err);
     if (!st) st = mt_bench_overlap_divide(b, "N", c->shape[1], shares, err);
     if (st) return st;
-    mt_overlap_choose_tiles(p);
-    p->direct = false;
+    choose_tiles(b, p);
     for (int r = 0; r < b->rank; r++) {
         c->gathered_at += rows[r];
         if (gather) c->first_col += shares[r];
@@ -66,10 +86,6 @@ static enum mt_status pose(struct mt_bench_case *c, enum mt_overlap_form form, s
 
 static int64_t padded(int64_t bytes) {
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
-
-static int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
 }
 
 static enum mt_status make_gemm(struct mt_bench_case *c, struct mt_err *err) {
@@ -96,21 +112,15 @@ static enum mt_status make_gemm(struct mt_bench_case *c, struct mt_err *err) {
     return mt_err_hint(err, "--precision f32 is for all devices");
 }
 
-static int64_t backend_scratch(void *context, const struct mt_call *call) {
-    struct mt_bench_overlap *b = context;
-    const struct mt_backend *backend = mt_device_backend(b->device, call);
-    return backend->scratch_bytes ? backend->scratch_bytes(call) : 0;
-}
-
 static enum mt_status allocate(struct mt_bench_case *c, struct mt_err *err) {
     const struct mt_overlap *p = &c->problem;
     bool gather = p->form == MT_OVERLAP_GATHER;
     struct mt_bench_overlap *b = c->bench;
-    int64_t gemm_scratch = backend_scratch(b, &c->gemm);
+    int64_t gemm_scratch = c->backend->scratch_bytes ? c->backend->scratch_bytes(&c->gemm) : 0;
     for (int i = 0; i < c->nvariants; i++)
         if (mt_bench_is_form(&c->variants[i]))
-            c->scratch_bytes = larger(c->scratch_bytes,
-                                      mt_overlap_scratch_bytes(&c->variants[i].problem, b->rank, backend_scratch, b));
+            c->scratch_bytes =
+                larger(c->scratch_bytes, mt_device_overlap_scratch_bytes(b->device, &c->variants[i].problem, b->rank));
     int64_t bytes[] = {mt_tensor_bytes(&c->tensors[0]),
                        mt_tensor_bytes(&c->tensors[1]),
                        c->out_extent[0] * c->out_extent[1] * mt_type_size(p->out),
@@ -191,7 +201,10 @@ static void add_forms(struct mt_bench_case *c) {
     add_form(c, MT_BENCH_TILES, &coarse, "tiles_s");
     add_form(c, MT_BENCH_IN_STEP, &coarse, "tiles_in_step_s");
     if (c->problem.form != MT_OVERLAP_GATHER) add_form(c, MT_BENCH_SUMS, &coarse, "sums_s");
-    add(c, MT_BENCH_HANDOVER, "handover_s");
+    if (mt_device_captures(c->bench->device))
+        add_form(c, MT_BENCH_TOGETHER, &coarse, "together_s");
+    else
+        add(c, MT_BENCH_HANDOVER, "handover_s");
 }
 
 /* The collective by one algorithm, in `v`. */
@@ -280,6 +293,7 @@ static void connect_form(struct mt_bench_case *c, struct mt_bench_variant *v, st
                                        .window = window,
                                        .base = v->window_at,
                                        .epoch = &v->epoch,
+                                       .chunk_rows = 1, /* a tile is a chunk */
                                        .operands = {.a = c->a + own,
                                                     .b = c->b,
                                                     .out = c->out,
@@ -363,14 +377,14 @@ static enum mt_status add_groups(struct mt_bench_case *c, struct mt_err *err) {
     c->window_bytes = 0;
     add_form(c, MT_BENCH_OVERLAPPED, &problem, name_of(c, &problem));
     struct mt_bench_variant *v = &c->variants[c->nvariants - 1];
-    int64_t scratch_bytes = mt_overlap_scratch_bytes(&problem, b->rank, backend_scratch, b);
+    int64_t scratch_bytes = mt_device_overlap_scratch_bytes(b->device, &problem, b->rank);
     if (scratch_bytes > c->scratch_bytes) {
         mt_device_free(b->device, c->scratch);
         c->scratch = NULL;
         c->scratch_bytes = scratch_bytes;
         st = mt_device_alloc(b->device, padded(scratch_bytes + 1), (void **)&c->scratch, err);
     }
-    if (!st) st = mt_window_new(b->wire, b->node, c->window_bytes, b->options->deadline_s, &window, err);
+    if (!st) st = mt_device_window_new(b->device, b->wire, c->window_bytes, b->options->deadline_s, &window, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     connect_form(c, v, window);
     for (int i = 0; i < c->nvariants; i++) c->variants[i].call.operands.scratch = c->scratch;
@@ -384,7 +398,7 @@ enum mt_status mt_bench_case_init(struct mt_bench_case *c, struct mt_bench_overl
     *c = (struct mt_bench_case){.bench = bench, .shape = {shape[0], shape[1], shape[2]}};
     enum mt_status st = mt_agree(MPI_COMM_WORLD, set_up(c, form, err), err);
     if (st) return st;
-    st = mt_window_new(bench->wire, bench->node, c->window_bytes, bench->options->deadline_s, &c->window, err);
+    st = mt_device_window_new(bench->device, bench->wire, c->window_bytes, bench->options->deadline_s, &c->window, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     connect(c);
     if ((st = mt_bench_case_check(c, err))) return st;

@@ -2,8 +2,7 @@
 #ifndef MT_LAUNCHER_BENCH_OVERLAP_INTERNAL_H
 #define MT_LAUNCHER_BENCH_OVERLAP_INTERNAL_H
 
-#include "kernels/device/device.h"
-#include "kernels/window/window.h"
+#include "kernels/device/window.h"
 #include "launcher/bench/overlap/overlap.h"
 #include "planner/overlap/predict.h"
 
@@ -24,7 +23,7 @@ struct mt_bench_overlap {
     struct mt_stream *compute, *talk;
     struct mt_event *computed, *told; /* the ends of work on the two streams */
     struct mt_comm *wire;
-    int *group, *node; /* [nranks]: all ranks, and their hosts */
+    int *group; /* [nranks]: all ranks */
     struct mt_tables doc;
     struct mt_arena arena;
     struct mt_bench_line *lines; /* rank 0's */
@@ -38,10 +37,11 @@ enum mt_bench_part {
     MT_BENCH_OVERLAPPED, /* a form */
     MT_BENCH_PUTS,       /* a form without its GEMM: another collective */
     /* For rates, of a form: */
-    MT_BENCH_FLAGS,   /* its flags, without data and tiles */
-    MT_BENCH_TILES,   /* its GEMM, without waits and puts */
-    MT_BENCH_SUMS,    /* the other tiles, without waits and puts */
-    MT_BENCH_IN_STEP, /* its GEMM with the flags, without data */
+    MT_BENCH_FLAGS,    /* its flags, without data and tiles */
+    MT_BENCH_TILES,    /* its GEMM, without waits and puts */
+    MT_BENCH_SUMS,     /* the other tiles, without waits and puts */
+    MT_BENCH_IN_STEP,  /* its GEMM with the flags, without data */
+    MT_BENCH_TOGETHER, /* all of it, but nothing is awaited */
     /* And of sequential: */
     MT_BENCH_HANDOVER, /* one stream waits for the other, and that one for it */
 };
@@ -101,9 +101,12 @@ struct mt_bench_case {
     double bandwidth_Bps, latency_s, in_step;
 };
 
-/* overlap.c: fill in all but the options and the document: device, streams, communicator; collective, agrees. Closed
- * after a failure too, with the document. */
+/* overlap.c: fill in all but the options and the document: device and communicator, if they are not there already, and
+ * streams; collective, agrees. Closed after a failure too, with the document. */
 enum mt_status mt_bench_overlap_open(struct mt_bench_overlap *bench, struct mt_err *err);
+/* A shape and a form, to its tables; collective, agrees. */
+enum mt_status mt_bench_overlap_measure(struct mt_bench_overlap *bench, enum mt_overlap_form form,
+                                        const int64_t shape[3], struct mt_err *err);
 void mt_bench_overlap_close(struct mt_bench_overlap *bench);
 
 /* case.c: shares of M or N (`what`) for the ranks; MT_EINPUT where one would be empty. */

@@ -6,6 +6,7 @@
  *   bandwidth    bytes of the rank that sends or receives most, over the time of the puts alone, less the flags' and
  * the additions' a put        by what many small puts take longer than few large ones
  *
+ *   slowdown     of GPUs, by the form when nothing is awaited, against its GEMM and its puts alone
  *   in step      what a GEMM takes longer where ranks wait for each other each time: the slower of them, time by time,
  * is slower than either on average
  *
@@ -21,6 +22,7 @@
 
 /* Overlapped only where it is predicted to be faster than sequential by this, and by what the medians may be off. */
 static const double worth = 0.01, most_doubt = 0.2;
+static const double most_slowdown = 1; /* beyond 1 */
 
 /* Of several the last: of puts the coarse ones, of tiles those of the usual size. */
 static const struct mt_bench_variant *find(const struct mt_bench_case *c, enum mt_bench_part part) {
@@ -41,10 +43,19 @@ static double own_median(const struct mt_bench_case *c, const struct mt_bench_va
 
 /* ---- work of a schedule ---- */
 
-static double operations(const struct mt_overlap *p, int rank, const struct mt_overlap_schedule *s) {
+/* Units of a GPU's GEMMs, as tiles of its library are mostly. */
+static const int64_t unit[2] = {128, 256};
+
+/* Of the GEMM; of a GPU with `units` multiprocessors in whole waves. */
+static double operations(const struct mt_overlap *p, int rank, const struct mt_overlap_schedule *s, int units) {
     double k = (double)(p->form == MT_OVERLAP_GATHER ? p->k : p->shares[rank]), sum = 0;
-    for (int t = 0; t < s->ntiles; t++)
-        if (s->tiles[t].kind == MT_TILE_MATMUL) sum += 2.0 * (double)s->tiles[t].rows * (double)s->tiles[t].cols * k;
+    for (int t = 0; t < s->ntiles; t++) {
+        const struct mt_overlap_tile *tile = &s->tiles[t];
+        if (tile->kind != MT_TILE_MATMUL) continue;
+        double parts = ceil((double)tile->rows / (double)unit[0]) * ceil((double)tile->cols / (double)unit[1]);
+        sum += units ? 2.0 * ceil(parts / units) * units * (double)(unit[0] * unit[1]) * k
+                     : 2.0 * (double)tile->rows * (double)tile->cols * k;
+    }
     return sum;
 }
 
@@ -105,10 +116,22 @@ static double in_step(const struct mt_bench_case *c) {
     return fmax(1, (find(c, MT_BENCH_IN_STEP)->median_s - find(c, MT_BENCH_FLAGS)->median_s) / tiles_s);
 }
 
+/* How many times as long computing and putting take while the other goes on: by how much longer they take together than
+ * the longer of them. A CPU does one after the other. */
+static double slowdown(const struct mt_bench_case *c, double latency_s) {
+    const struct mt_bench_variant *together = find(c, MT_BENCH_TOGETHER), *sums = find(c, MT_BENCH_SUMS);
+    if (!together) return 1;
+    double tiles_s = find(c, MT_BENCH_TILES)->median_s, sums_s = sums ? sums->median_s : 0;
+    double puts_s = find(c, MT_BENCH_PUTS)->median_s - sums_s - latency_s;
+    double over_s = together->median_s - sums_s - latency_s - fmax(tiles_s, puts_s);
+    return 1 + fmin(most_slowdown, fmax(0, over_s / fmax(1e-9, fmin(tiles_s, puts_s))));
+}
+
 /* Of this rank: operations and bytes a second, and what a tile takes beside them: what many small tiles of a GEMM take
  * longer than few large ones. */
 struct own {
     double flops, memory_Bps, tile_s;
+    int units; /* 0: a CPU */
 };
 
 static struct own find_own(const struct mt_bench_case *c) {
@@ -116,10 +139,12 @@ static struct own find_own(const struct mt_bench_case *c) {
     const struct mt_bench_variant *sums = find(c, MT_BENCH_SUMS);
     double tiles_s = own_median(c, tiles), sums_s = own_median(c, sums);
     struct own own = {.memory_Bps = INFINITY};
+    int all;
+    own.units = mt_device_multiprocessors(c->bench->device, &all);
     int more = tiles->schedule.ntiles - large->schedule.ntiles;
     if (more > 0) own.tile_s = fmax(0, (tiles_s - own_median(c, large)) / more);
     own.tile_s = fmin(own.tile_s, tiles_s / 2 / tiles->schedule.ntiles);
-    own.flops = operations(&c->problem, c->bench->rank, &tiles->schedule) /
+    own.flops = operations(&c->problem, c->bench->rank, &tiles->schedule, own.units) /
                 (in_step(c) * (tiles_s - own.tile_s * tiles->schedule.ntiles));
     if (sums)
         own.memory_Bps =
@@ -133,6 +158,7 @@ static void find_rates(struct mt_bench_case *c, struct mt_overlap_rates *rates, 
     double put_s, latency = find(c, MT_BENCH_FLAGS)->median_s, bandwidth = bandwidth_of(c, latency, &put_s);
     struct own own = find_own(c), *all = mt_new(&c->arena, struct own, p->n);
     MPI_Allgather(&own, sizeof own, MPI_BYTE, all, sizeof own, MPI_BYTE, MPI_COMM_WORLD);
+    double slower = slowdown(c, latency);
     for (int r = 0; r < p->n; r++) {
         rates[r] = (struct mt_overlap_rates){.workers = 1,
                                              .flops = all[r].flops,
@@ -140,11 +166,13 @@ static void find_rates(struct mt_bench_case *c, struct mt_overlap_rates *rates, 
                                              .memory_Bps = all[r].memory_Bps,
                                              .streams = 1,
                                              .put_s = put_s,
-                                             .holds = true,
+                                             .unit = {unit[0], unit[1]},
+                                             .units = all[r].units,
+                                             .holds = !all[r].units,
                                              .egress_Bps = INFINITY,
                                              .ingress_Bps = INFINITY,
-                                             .compute_slowdown = 1,
-                                             .put_slowdown = 1};
+                                             .compute_slowdown = slower,
+                                             .put_slowdown = slower};
         for (int q = 0; q < p->n; q++) bandwidth_Bps[r * p->n + q] = bandwidth, latency_s[r * p->n + q] = latency;
     }
 }
@@ -209,9 +237,10 @@ static struct found find_all(struct mt_bench_case *c) {
 
 enum mt_status mt_bench_case_judge(struct mt_bench_case *c, struct mt_err *err) {
     struct found found = find_all(c);
+    const struct mt_bench_variant *handover = find(c, MT_BENCH_HANDOVER); /* none in a captured graph */
     c->variants[c->sequential].predicted_s = in_step(c) * c->variants[c->gemm_alone].median_s +
                                              find(c, MT_BENCH_COLLECTIVE)->median_s +
-                                             find(c, MT_BENCH_HANDOVER)->median_s;
+                                             (handover ? handover->median_s : 0);
     return mt_agree(MPI_COMM_WORLD, choose(c, found.rates, &found.links, err), err);
 }
 

@@ -74,6 +74,7 @@ static void tell_rates(struct mt_bench_case *c) {
     mt_table_put_real(t, "flops", MT_UNIT_FLOPS, c->rates.flops * c->rates.workers);
     mt_table_put_real(t, "tile_s", MT_UNIT_SECONDS, c->rates.tile_s);
     mt_table_put_real(t, "in_step", MT_UNIT_RATIO, c->in_step);
+    mt_table_put_real(t, "slowdown", MT_UNIT_RATIO, c->rates.compute_slowdown);
     mt_table_put_real(t, "memory_Bps", MT_UNIT_BPS, c->rates.memory_Bps);
     mt_table_put_real(t, "bandwidth_Bps", MT_UNIT_BPS, c->bandwidth_Bps);
     mt_table_put_real(t, "put_s", MT_UNIT_SECONDS, c->rates.put_s);

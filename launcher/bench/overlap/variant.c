@@ -16,14 +16,25 @@ static const struct mt_clock one_step = {.step = 1, .seed = 1};
 
 /* ---- schedules in parts ---- */
 
-/* Tiles that compute nothing, but await what the others do. */
+/* Tiles that copy one element of the result to itself, but await what the others do. */
 static void empty_tiles(struct mt_overlap_schedule *s, bool gemm, bool others) {
-    for (int t = 0; t < s->ntiles; t++)
-        if (s->tiles[t].kind == MT_TILE_MATMUL ? gemm : others) s->tiles[t].kind = MT_TILE_COPY, s->tiles[t].rows = 0;
+    for (int t = 0; t < s->ntiles; t++) {
+        struct mt_overlap_tile *tile = &s->tiles[t];
+        if (!(tile->kind == MT_TILE_MATMUL ? gemm : others)) continue;
+        tile->kind = MT_TILE_COPY;
+        tile->from = tile->to = MT_OVERLAP_OUT;
+        tile->row = tile->from_row = tile->col = 0;
+        tile->rows = tile->cols = 1;
+    }
 }
 
 static void empty_puts(struct mt_overlap_schedule *s) {
     for (int j = 0; j < s->nputs; j++) s->puts[j].rows = 0;
+}
+
+/* Nothing awaits what peers send in this epoch, but what says that they are ready. */
+static void drop_waits(struct mt_overlap_schedule *s) {
+    for (int t = 0; t < s->ntiles; t++) s->tiles[t].nwaits = 0;
 }
 
 /* Only the tiles of the GEMM, or only the others; nothing is awaited or put. */
@@ -44,6 +55,7 @@ void mt_bench_variant_reduce(struct mt_bench_variant *v) {
     case MT_BENCH_PUTS: empty_tiles(s, true, false); break;
     case MT_BENCH_FLAGS: empty_tiles(s, true, true), empty_puts(s); break;
     case MT_BENCH_IN_STEP: empty_tiles(s, false, true), empty_puts(s); break;
+    case MT_BENCH_TOGETHER: drop_waits(s); break;
     case MT_BENCH_TILES: keep_tiles(s, true); break;
     case MT_BENCH_SUMS: keep_tiles(s, false); break;
     default: break;
@@ -106,25 +118,29 @@ double mt_bench_variant_run(struct mt_bench_case *c, struct mt_bench_variant *v,
 
 /* ---- turns ---- */
 
+/* The number of instances is even, so that the epochs of a form have the same parity in each launch. */
 static void capture(struct mt_bench_case *c, struct mt_bench_variant *v) {
     struct mt_bench_overlap *b = c->bench;
     struct mt_err err = MT_ERR_INIT;
     bool talks = v->part == MT_BENCH_COLLECTIVE;
     struct mt_stream *streams[2] = {talks ? b->talk : b->compute, b->talk};
-    bool both = v->part == MT_BENCH_SEQUENTIAL || v->part == MT_BENCH_HANDOVER;
-    enum mt_status st = mt_capture_begin(streams, both ? 2 : 1, &v->capture, &err);
+    int64_t epoch = v->epoch;
+    enum mt_status st = mt_capture_begin(streams, v->part == MT_BENCH_SEQUENTIAL ? 2 : 1, &v->capture, &err);
     if (!st) {
         for (int i = 0; i < v->instances; i++) mt_bench_variant_queue(c, v);
         st = mt_capture_end(v->capture, &err);
     }
     if (st) fail(c, v, &err);
+    v->epoch = epoch; /* nothing ran */
 }
 
 void mt_bench_variant_prepare(struct mt_bench_case *c, struct mt_bench_variant *v) {
     bool captures = mt_device_captures(c->bench->device);
     double own_s, each_s = mt_bench_variant_run(c, v, 2, &own_s);
     v->instances = (int)fmin(fmax(slice_s / fmax(each_s, 1e-6), captures ? LEAST_CAPTURED : 1), MOST_INSTANCES);
-    if (captures) capture(c, v);
+    if (!captures) return;
+    v->instances += v->instances % 2;
+    capture(c, v);
 }
 
 static enum mt_status launch(struct mt_bench_case *c, struct mt_bench_variant *v, struct mt_err *err) {
@@ -133,6 +149,7 @@ static enum mt_status launch(struct mt_bench_case *c, struct mt_bench_variant *v
     uint64_t number;
     enum mt_status st = mt_capture_launch(v->capture, &one_step, &number, err);
     if (st) return st;
+    v->epoch += v->instances;
     mt_event_record(b->computed, stream);
     return mt_event_sync(b->computed, b->options->deadline_s, err);
 }
