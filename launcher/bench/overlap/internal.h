@@ -23,7 +23,8 @@ struct mt_bench_overlap {
     struct mt_stream *compute, *talk;
     struct mt_event *computed, *told; /* the ends of work on the two streams */
     struct mt_comm *wire;
-    int *group; /* [nranks]: all ranks */
+    int *group;        /* [nranks]: all ranks */
+    int slices, least; /* of a turn, and the least instances of a captured one; 0: three, and 20 */
     struct mt_tables doc;
     struct mt_arena arena;
     struct mt_bench_line *lines; /* rank 0's */

@@ -11,7 +11,7 @@
 /* A turn is so many slices of about this time, of which the fastest counts: what else a host does hits the others. At
  * least so many instances where they are captured, each after the one before. */
 static const double slice_s = 0.003;
-enum { SLICES = 3, MOST_INSTANCES = 256, LEAST_CAPTURED = 20 };
+enum { SLICES = 3, LEAST_CAPTURED = 20, MOST_INSTANCES = 256 };
 static const struct mt_clock one_step = {.step = 1, .seed = 1};
 
 /* ---- schedules in parts ---- */
@@ -136,8 +136,9 @@ static void capture(struct mt_bench_case *c, struct mt_bench_variant *v) {
 
 void mt_bench_variant_prepare(struct mt_bench_case *c, struct mt_bench_variant *v) {
     bool captures = mt_device_captures(c->bench->device);
+    int least = !captures ? 1 : c->bench->least ? c->bench->least : LEAST_CAPTURED;
     double own_s, each_s = mt_bench_variant_run(c, v, 2, &own_s);
-    v->instances = (int)fmin(fmax(slice_s / fmax(each_s, 1e-6), captures ? LEAST_CAPTURED : 1), MOST_INSTANCES);
+    v->instances = (int)fmin(fmax(slice_s / fmax(each_s, 1e-6), least), MOST_INSTANCES);
     if (!captures) return;
     v->instances += v->instances % 2;
     capture(c, v);
@@ -167,7 +168,7 @@ static double slice(struct mt_bench_case *c, struct mt_bench_variant *v, double 
 
 void mt_bench_variant_turn(struct mt_bench_case *c, struct mt_bench_variant *v, double *time_s, double *own_s) {
     *time_s = *own_s = INFINITY;
-    for (int i = 0; i < SLICES; i++) {
+    for (int i = 0; i < (c->bench->slices ? c->bench->slices : SLICES); i++) {
         double own, time = slice(c, v, &own);
         *time_s = fmin(*time_s, time), *own_s = fmin(*own_s, own);
     }
