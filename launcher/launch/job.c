@@ -15,6 +15,7 @@
 #include "launcher/launch/attempt.h"
 #include "launcher/launch/daemons.h"
 #include "launcher/launch/slurm.h"
+#include "launcher/run/restarts.h"
 #include "profiler/describe/describe.h"
 
 struct job {
@@ -111,6 +112,13 @@ static bool has_checkpoint(const char *folder) {
     int count = 0;
     struct mt_err ignored = MT_ERR_INIT;
     return folder && !mt_checkpoint_count(folder, &count, &ignored) && count;
+}
+
+/* The step of the newest checkpoint; 0: there is none. */
+static int64_t last_step(const char *folder) {
+    int64_t step = 0;
+    struct mt_err ignored = MT_ERR_INIT;
+    return folder && !mt_checkpoint_newest(folder, &step, &ignored) ? step : 0;
 }
 
 /* The flags of train: a run that has a checkpoint is gone on with. */
@@ -244,10 +252,13 @@ static enum mt_status prepare_again(struct job *j, const struct mt_attempt *a, i
         (st = mt_cluster_write(j->cluster, mt_arena_printf(&j->arena, "%s/cluster.json", j->folder), j->err)))
         return st;
     bool go_on = has_checkpoint(j->o->out);
-    mt_log(MT_LOG_WARN, "launch: restart %d of %d, by %s: %s", number, j->o->restarts,
-           changed ? "a new plan" : "the same plan",
+    const char *what = mt_arena_printf(&j->arena, "restart %d of %d, by %s", number, j->o->restarts,
+                                       changed ? "a new plan" : "the same plan");
+    mt_log(MT_LOG_WARN, "launch: %s: %s", what,
            go_on ? mt_arena_printf(&j->arena, "from the last checkpoint of %s", j->o->out)
                  : "from the beginning: there is no checkpoint yet");
+    const struct mt_restart noted = {last_step(j->o->out), mt_arena_printf(&j->arena, "%s: %s; %s", what, why, there)};
+    if (j->o->out && (st = mt_restarts_add(j->o->out, &noted, j->err))) return st;
     return write_files(j, go_on);
 }
 
@@ -273,6 +284,8 @@ static enum mt_status lock_folder(struct job *j) {
 static enum mt_status run(struct job *j, int *code) {
     struct mt_attempt a;
     enum mt_status st = mt_attempt_prepare(j->err);
+    if (j->o->out && !has_checkpoint(j->o->out)) /* those of a run that was removed from the folder */
+        unlink(mt_arena_printf(&j->arena, "%s/" MT_RESTARTS_CSV, j->o->out));
     for (int number = 1; !st; number++) {
         if ((st = attempt(j, &a))) break;
         *code = a.code;

@@ -118,6 +118,14 @@ wait $job || code=$?
 [ $code = 0 ] || fail "code $code: $(cat run.txt)"
 grep -q '^motley: launch: .*; all hosts answer, but rank 1 died twice$' run.txt || fail "$(cat run.txt)"
 grep -q 'launch: restart 2 of 3, by a new plan' run.txt && [ -n "$(hash_of run.txt 1)" ] || fail "$(cat run.txt)"
+# The run's folder keeps what happened, and its report shows it.
+[ "$(sed 1d launch/run/restarts.csv | wc -l)" = 2 ] || fail "$(cat launch/run/restarts.csv)"
+grep -qE '^[1-9][0-9]*,"restart 2 of 3, by a new plan: rank 1 on .*; all hosts answer, but rank 1 died twice"$' launch/run/restarts.csv ||
+  fail "$(cat launch/run/restarts.csv)"
+$MOTLEY report launch/run -o run.html
+step=$(sed -n 's/^\([0-9]*\),.*restart 2 .*/\1/p' launch/run/restarts.csv)
+has "<td class=\"r\">$step</td><td[^>]*>restart 2 of 3, by a new plan: rank 1 on .*died twice</td>" <run.html || fail "no event"
+[ "$(grep -cE '>restart [12]</text>' run.html)" -ge 2 ] || fail "restarts are not in the picture"
 # Without a restart left: train's code.
 rm -rf launch
 $MOTLEY launch endless.json --hosts hosts -- --data text.txt --checkpoint-every 20 >run.txt 2>&1 &

@@ -64,10 +64,6 @@ static void add_dots(struct roofs *roofs, struct mt_arena *arena) {
             (struct mt_series){.name = "measured GEMMs", .form = MT_SERIES_DOTS, .class = "s5", .n = n, .x = x, .y = y};
 }
 
-static void draw(const void *data, struct mt_svg *svg) {
-    mt_chart_draw(data, svg);
-}
-
 static void draw_class(struct mt_page *page, struct roofs *roofs) {
     double from = least_intensity(roofs->class), most = 0, least = INFINITY;
     for (int i = 0; i < roofs->n; i++) most = fmax(most, roofs->peak[i]), least = fmin(least, roofs->y[i][0]);
@@ -81,13 +77,11 @@ static void draw_class(struct mt_page *page, struct roofs *roofs) {
                              .nseries = roofs->n + (roofs->ndots > 0)};
     mt_chart_fit(&chart, false);
     const char *name = roofs->class->name;
-    mt_page_picture(page, &(struct mt_picture){
-                              .title = mt_arena_printf(&page->arena, "Roofline of %s", name),
-                              .description = "What a device computes at most, by the operations that it does for each "
-                                             "byte that it reads or writes: rising while memory binds, level where "
-                                             "computing does. Both axes are logarithmic.",
-                              .draw = draw,
-                              .data = &chart});
+    mt_page_picture(page, mt_arena_printf(&page->arena, "Roofline of %s", name),
+                    "What a device computes at most, by the operations that it does for each "
+                    "byte that it reads or writes: rising while memory binds, level where "
+                    "computing does. Both axes are logarithmic.",
+                    mt_chart_draw, &chart);
 }
 
 /* "bf16, f16": the types with this peak; null if an earlier type has it. */
