@@ -95,6 +95,8 @@ int64_t mt_overlap_place(const struct mt_overlap *problem, enum mt_overlap_buffe
 /* The flags of a rank: those of data first, then the ready flags, one a rank. */
 int mt_overlap_nflags(const struct mt_overlap *problem);
 int64_t mt_overlap_flag_place(const struct mt_overlap *problem, int flag);
+/* A word of the rank's own, which devices that count epochs in their memory keep there. */
+int64_t mt_overlap_epoch_place(const struct mt_overlap *problem);
 int64_t mt_overlap_window_bytes(const struct mt_overlap *problem);
 
 struct mt_overlap_wait {
@@ -138,6 +140,8 @@ struct mt_overlap_schedule {
 
 /* MT_EINPUT for a problem that is none: shares that do not sum up, an unknown type, a tile without rows. */
 enum mt_status mt_overlap_check(const struct mt_overlap *problem, struct mt_err *err);
+/* Fill in what a problem leaves open: its tiles, its puts of a tile's rows, and whether a small reduce is direct. */
+void mt_overlap_choose_tiles(struct mt_overlap *problem);
 /* Whether two problems are equal in everything. */
 bool mt_overlap_equal(const struct mt_overlap *a, const struct mt_overlap *b);
 
@@ -172,13 +176,23 @@ enum mt_status mt_overlap_run(const struct mt_overlap *problem, const struct mt_
                               struct mt_window *window, int64_t base, int64_t epoch,
                               struct mt_overlap_operands *operands, struct mt_err *err);
 
-/* What a device's stream runs (kernels/device/device.h). */
+/* What a device's stream runs (kernels/device/device.h). On a GPU the operands are in its memory, and so is the window;
+ * there are several implementations. */
+enum mt_overlap_how {
+    MT_OVERLAP_ANY,    /* the device chooses */
+    MT_OVERLAP_CHUNKS, /* copy engines, and a GEMM for each chunk of tiles */
+    MT_OVERLAP_FUSED,  /* one kernel, which multiplies, puts and waits */
+};
 struct mt_overlap_call {
     const struct mt_overlap *problem;
     const struct mt_overlap_schedule *schedule;
     struct mt_window *window;
     int64_t base;
-    int64_t *epoch; /* of the memory from `base` on: of its last run; this one counts it up */
+    /* Of the memory from `base` on: of its last run; this one counts it up, when it runs (CPU) or is queued (GPU). A GPU
+     * counts along in its own memory, and a captured run takes the epoch's parity from here. */
+    int64_t *epoch;
+    enum mt_overlap_how how;
+    int64_t chunk_rows; /* MT_OVERLAP_CHUNKS: most rows of a GEMM; 0: the device chooses */
     struct mt_overlap_operands operands;
 };
 enum mt_status mt_overlap_call_run(struct mt_overlap_call *call, struct mt_err *err);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernels/device/in_place.h"
-#include "kernels/window/window.h"
+#include "kernels/device/window.h"
 #include "launcher/execute/internal.h"
 #include "launcher/execute/merge.h"
 
@@ -63,7 +63,7 @@ static void prepare_message(struct mt_executor *ex, struct replay *run, int i) {
     mt_coll_call_locate(&run->messages[i], ex->arena, &ex->host);
 }
 
-static void prepare_overlap(struct mt_executor *ex, struct replay *run, int i) {
+static enum mt_status prepare_overlap(struct mt_executor *ex, struct replay *run, int i, struct mt_err *err) {
     const struct mt_linstr *c = &run->low->instrs[i];
     const struct mt_loverlap *o = c->overlap;
     /* The backend of a GEMM like the tiles'. */
@@ -91,6 +91,8 @@ static void prepare_overlap(struct mt_executor *ex, struct replay *run, int i) {
                                               .ranks = c->group,
                                               .names = ex->comm->names,
                                               .what = c->name}};
+    enum mt_status st = mt_device_window_reaches(ex->window, c->group, o->problem.n, ex->comm->names, err);
+    return st ? mt_err_context(err, "%s", c->name) : MT_OK;
 }
 
 /* Whether the next instruction may overlap this one's end, which no other stream waits for. */
@@ -142,6 +144,7 @@ static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const 
     run->messages = mt_new(&ex->host, struct mt_coll_call, low->ninstrs);
     run->overlaps = low->nregions ? mt_new(&ex->host, struct mt_overlap_call, low->ninstrs) : NULL;
     run->epochs = mt_new(&ex->host, int64_t, low->nregions + 1);
+    run->epochs_of_run = mt_new(&ex->host, int64_t, low->nregions + 1);
     run->backends = mt_new(&ex->host, const struct mt_backend *, low->ninstrs);
     run->events = mt_new(&ex->host, struct mt_event *, low->ninstrs);
     run->seconds = (double(*)[2])mt_new(&ex->host, double, 2 * low->ninstrs);
@@ -152,15 +155,16 @@ static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const 
     }
     for (int i = 0; i < low->ninstrs; i++) {
         const struct mt_linstr *c = &low->instrs[i];
+        enum mt_status st = MT_OK;
         if (c->what == MT_LOWERED_OP) prepare_operator(ex, run, i);
         if (c->what == MT_LOWERED_OP && !run->backends[i]->supports(&run->calls[i])) return refuse_operator(c, err);
         if (c->what == MT_LOWERED_COLLECTIVE || c->what == MT_LOWERED_COPY) prepare_message(ex, run, i);
-        if (c->what == MT_LOWERED_OVERLAP) prepare_overlap(ex, run, i);
-        for (int w = 0; w < c->nwaits; w++) {
+        if (c->what == MT_LOWERED_OVERLAP && (st = prepare_overlap(ex, run, i, err))) return st;
+        for (int w = 0; w < c->nwaits && !st; w++) {
             struct mt_event **event = &run->events[c->waits[w]];
-            enum mt_status st = *event ? MT_OK : mt_event_new(ex->device, event, err);
-            if (st) return st;
+            if (!*event) st = mt_event_new(ex->device, event, err);
         }
+        if (st) return st;
     }
     pipeline_chunks(run);
     merge_calls(ex, run);
@@ -170,13 +174,7 @@ static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const 
 /* Collective, and first of all: a rank that fails later would leave the others waiting here. */
 static enum mt_status open_window(struct mt_executor *ex, struct mt_err *err) {
     if (!ex->window_bytes) return MT_OK;
-    if (!mt_device_overlaps(ex->device)) {
-        mt_fail(err, MT_EINPUT, "a device of kind \"%s\" runs no overlapped instructions", mt_device_kind(ex->device));
-        return mt_err_hint(err, "plan with --overlap none");
-    }
-    int *node = mt_new(&ex->host, int, ex->comm->nranks);
-    enum mt_status st = mt_window_hosts(ex->comm, ex->deadline_s, node, err);
-    return st ? st : mt_window_new(ex->comm, node, ex->window_bytes, ex->deadline_s, &ex->window, err);
+    return mt_device_window_new(ex->device, ex->comm, ex->window_bytes, ex->deadline_s, &ex->window, err);
 }
 
 enum mt_status mt_executor_new(struct mt_device *device, struct mt_comm *comm, const struct mt_lowered *train,
@@ -219,7 +217,8 @@ out:
 
 void mt_executor_free(struct mt_executor *ex) {
     if (!ex) return;
-    for (int r = 0; r < MT_NRUNS; r++) mt_capture_free(ex->runs[r].capture);
+    for (int r = 0; r < MT_NRUNS; r++)
+        for (int c = 0; c < ex->runs[r].ncaptures; c++) mt_capture_free(ex->runs[r].captures[c]);
     for (int s = 0; s < ex->nstreams; s++) mt_stream_free(ex->streams[s]);
     for (int s = 0; s < ex->nstreams; s++) mt_event_free(ex->tails[s]);
     for (int p = 0; p < ex->nslots; p++) {

@@ -23,8 +23,9 @@ enum level { THREAD, WARP, BLOCK };
 
 struct watch {
     u64 *aborted;     /* of this GPU; 0: nobody has given up */
-    u64 *stalled;     /* [3]: the signal's address, its value, what was waited for */
+    u64 *stalled;     /* [3]: the signal's address, its value, what was waited for; [4]: the tag, if there is one */
     u64 deadline_ns;  /* of one wait */
+    u64 tag;          /* by which the host knows whose wait it was; 0: none */
 };
 
 /* ---- levels ---- */
@@ -116,6 +117,7 @@ template <level L> __device__ inline bool wait(const u64 *signal, u64 least, con
             bool late = now_ns() - begin > w.deadline_ns;
             if (late && !word_load(w.aborted)) {
                 w.stalled[0] = (u64)signal, w.stalled[1] = have, w.stalled[2] = least;
+                if (w.tag) w.stalled[3] = w.tag;
                 word_set(w.aborted, 1);
             }
             if (late || word_load(w.aborted)) {
