@@ -1,12 +1,12 @@
 /* Connections of mpirun's daemons. mpirun of Open MPI 4.1 waits for ever for a daemon that was started and cannot reach
  * it, or whose agent hangs, and does not say for which. So the ports on which it listens are looked up, as /proc has
  * them, and hosts are asked who is connected to one of them. */
-#include "launcher/launch/daemons.h"
-
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "launcher/launch/hosts.h"
 
 enum { MOST_PORTS = 64, MOST_SOCKETS = 4096, MOST_TOLD = 8, LISTENS = 10 };
 

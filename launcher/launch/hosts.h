@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "kernels/base/arena.h"
 #include "kernels/base/err.h"
@@ -51,6 +52,12 @@ void mt_hosts_ask(struct mt_hosts *hosts, const char *agent, double deadline_s, 
 
 /* Ask all other hosts at once whether they have a connection to one of these TCP ports, ended by 0; this host has. */
 void mt_hosts_ask_connections(struct mt_hosts *hosts, const char *agent, double deadline_s, const int *ports);
+
+/* Which hosts keep mpirun from starting (daemons.c): ask the hosts of used[n], by the agent, whether they have a
+ * connection to a port on which process `mpirun` of this host listens. "b: no answer for 30 s; c: its daemon has no
+ * connection to mpirun", in the hosts' arena; "": nothing is known, or all have. */
+const char *mt_daemons_missing(pid_t mpirun, struct mt_hosts *hosts, const bool *used, const char *agent,
+                               double deadline_s);
 
 /* The host of that name, by which it is reached or which it says; or -1. */
 int mt_hosts_find(const struct mt_hosts *hosts, const char *name);

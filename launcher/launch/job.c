@@ -13,7 +13,6 @@
 #include "launcher/checkpoint/checkpoint.h"
 #include "launcher/launch/again.h"
 #include "launcher/launch/attempt.h"
-#include "launcher/launch/daemons.h"
 #include "launcher/launch/slurm.h"
 #include "launcher/run/restarts.h"
 #include "profiler/describe/describe.h"

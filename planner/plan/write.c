@@ -2,7 +2,7 @@
  * and not how the file is spaced. */
 #include <string.h>
 
-#include "kernels/base/document.h"
+#include "kernels/base/text/document.h"
 #include "planner/plan/plan.h"
 
 static void write_ranks(const struct mt_plan *p, struct mt_json_out *out) {

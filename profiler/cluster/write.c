@@ -1,6 +1,6 @@
 /* Write a cluster document. Its hash is over the canonical text without the hash, so that it does not depend on a
  * file's spacing. Rows refer to classes, nodes and links by name. */
-#include "kernels/base/document.h"
+#include "kernels/base/text/document.h"
 #include "kernels/base/text/json.h"
 #include "profiler/cluster/cluster.h"
 

@@ -1,5 +1,5 @@
 /* Write a purchase document. Its hash is over the canonical text without the hash. */
-#include "kernels/base/document.h"
+#include "kernels/base/text/document.h"
 #include "kernels/base/text/json.h"
 #include "planner/buy/document/members.h"
 

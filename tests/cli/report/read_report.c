@@ -26,12 +26,12 @@ static int check_all(void) {
     return differences;
 }
 
-/* The page with the number at `at` changed by `by`; the caller frees it. */
+/* The page with the number at `at` larger by `by` and a tenth; the caller frees it. */
 static char *altered(const char *whole, size_t at, double by) {
     char *end, *copy = malloc(strlen(whole) + 64);
     double value = strtod(whole + at, &end);
     if (!copy) abort();
-    int n = sprintf(copy, "%.*s%.2f", (int)at, whole, value + by);
+    int n = sprintf(copy, "%.*s%.2f", (int)at, whole, value + by + 0.1 * fabs(value));
     strcpy(copy + n, end);
     return copy;
 }

@@ -3,8 +3,8 @@
  *     static void write_plan(const void *document, const char *hash, struct mt_json_out *out);
  *     mt_document_hash(plan, write_plan, hash);
  *     st = mt_document_write(plan, write_plan, plan->hash, path, err); */
-#ifndef MT_KERNELS_BASE_DOCUMENT_H
-#define MT_KERNELS_BASE_DOCUMENT_H
+#ifndef MT_KERNELS_BASE_TEXT_DOCUMENT_H
+#define MT_KERNELS_BASE_TEXT_DOCUMENT_H
 
 #include "kernels/base/err.h"
 #include "kernels/base/text/json.h"

@@ -1,5 +1,5 @@
 /* Documents with hashes. */
-#include "kernels/base/document.h"
+#include "kernels/base/text/document.h"
 
 #include <stdlib.h>
 
