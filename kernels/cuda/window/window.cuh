@@ -143,9 +143,6 @@ __device__ inline bool barrier(char *const *parts, i64 place, int rank, int n, u
 /* ---- bulk copies: one thread, through shared memory, 16 bytes and their multiples ---- */
 
 #if __CUDA_ARCH__ >= 900
-__device__ inline u32 shared_address(const void *shared) {
-    return (u32)__cvta_generic_to_shared(shared);
-}
 /* A barrier in shared memory that completes a phase when the bytes announced to it are there. */
 __device__ inline void bytes_init(u64 *barrier) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
