@@ -1,6 +1,6 @@
 /* Overlapped GEMMs in one kernel (kernels/cuda/overlap/fused.cu), on one GPU.
  *
- *     cuda_overlap [alone] [pairs]
+ *     cuda_overlap [alone] [pairs] [ROWSxCOLUMNS]      (of tiles; 128x256)
  *
  * alone: one rank, which has nothing to send: the product M x K by K x N as the library's best algorithm, our GEMM of
  * gemm_tiles.cu, and the overlapped kernel run it; then with the sum of one slot. This is what tables, counters and
@@ -11,6 +11,8 @@
  * the other (for ReduceScatter without the addition). What is printed as eta is the longer of the two over the time.
  *
  * All run in turns of 20 ms; times are medians of turns. */
+#include <inttypes.h>
+
 #include "kernels/base/number/stats.h"
 #include "kernels/base/wait.h"
 #include "tests/kernels/cuda/overlap/one_gpu.h"
@@ -18,6 +20,7 @@
 enum { TURNS = 7, CHUNK = 1 << 22 };
 static const double turn_s = 0.02, deadline_s = 100;
 static struct mt_stream *stream;
+static int64_t tile[2] = {128, 256};
 
 static void noise(void *to, int64_t bytes) {
     static char *values;
@@ -157,7 +160,7 @@ static struct mt_overlap problem(enum mt_overlap_form form, const int64_t shape[
                                .type = MT_BF16,
                                .out = MT_BF16,
                                .wire = MT_BF16,
-                               .tile = {128, 256},
+                               .tile = {tile[0], tile[1]},
                                .chunk = 512,
                                .mix = 1};
 }
@@ -226,10 +229,14 @@ static void pair(enum mt_overlap_form form, const int64_t given[3]) {
     }
 }
 
+/* Whether a section is named, or none is. */
 static bool chosen(int argc, char **argv, const char *section) {
-    for (int i = 1; i < argc; i++)
+    bool any = false;
+    for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], section)) return true;
-    return argc == 1;
+        any |= sscanf(argv[i], "%" SCNd64 "x%" SCNd64, &tile[0], &tile[1]) != 2;
+    }
+    return !any;
 }
 
 int main(int argc, char **argv) {
@@ -243,10 +250,11 @@ int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     printf("%s\n", mt_device_describe(device));
     CHECK_OK(mt_stream_new(device, "compute", &stream, &err), err);
+    bool alones = chosen(argc, argv, "alone"), pairs = chosen(argc, argv, "pairs");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const int64_t *s = shapes[i], columns[3] = {s[0], s[1] / 2, s[2]}, rows[3] = {s[0], s[2], s[1] / 2};
-        if (chosen(argc, argv, "alone")) alone(columns), alone(rows);
-        if (chosen(argc, argv, "pairs")) pair(MT_OVERLAP_GATHER, s), pair(MT_OVERLAP_SCATTER, s);
+        if (alones) alone(columns), alone(rows);
+        if (pairs) pair(MT_OVERLAP_GATHER, s), pair(MT_OVERLAP_SCATTER, s);
     }
     mt_stream_free(stream);
     mt_device_close(device);

@@ -56,10 +56,12 @@ struct tables {
     int ntiles, nboxes, npieces, nwaits, nsignals, tiles_capacity, boxes_capacity, pieces_capacity;
 };
 
-/* Tables on a device, by problem and rank, which determine the schedule. */
+/* Tables on a device, by problem and rank, which determine the schedule; and by stream, since the counters among them
+ * are of one run at a time. */
 struct kept {
     struct kept *next;
     unsigned opening;
+    CUstream stream;
     int me;
     struct mt_overlap problem; /* with shares of its own */
     CUdeviceptr memory;
@@ -207,28 +209,32 @@ static enum mt_status upload(const struct tables *t, struct kept *kept, struct m
     return result ? cuda_fail(err, result, "tables of an overlapped GEMM") : MT_OK;
 }
 
-static struct kept *new_kept(const struct cuda *cuda, const struct mt_overlap *p, int me) {
+static struct kept *new_kept(const struct cuda_queue *queue, const struct mt_overlap *p, int me) {
     size_t bytes = (size_t)p->n * sizeof *p->rows;
     struct kept *kept = mt_calloc(1, sizeof *kept + 2 * bytes);
     int64_t *shares = (int64_t *)(kept + 1);
     memcpy(shares, p->rows, bytes);
     memcpy(shares + p->n, p->shares, bytes);
-    kept->opening = cuda->opening, kept->me = me, kept->problem = *p;
+    kept->opening = queue->cuda->opening, kept->stream = queue->stream, kept->me = me, kept->problem = *p;
     kept->problem.rows = shares, kept->problem.shares = shares + p->n;
     return kept;
 }
 
-static enum mt_status find(const struct cuda *cuda, const struct cuda_overlap *o, const struct kept **found,
+static bool is_of(const struct kept *k, const struct cuda_queue *queue, const struct cuda_overlap *o) {
+    return k->opening == queue->cuda->opening && k->stream == queue->stream && k->me == o->me &&
+           mt_overlap_equal(&k->problem, o->problem);
+}
+
+static enum mt_status find(const struct cuda_queue *queue, const struct cuda_overlap *o, const struct kept **found,
                            struct mt_err *err) {
     enum mt_status st = MT_OK;
     pthread_mutex_lock(&lock);
     struct kept *k = all_kept;
-    while (k && (k->opening != cuda->opening || k->me != o->me || !mt_overlap_equal(&k->problem, o->problem)))
-        k = k->next;
+    while (k && !is_of(k, queue, o)) k = k->next;
     if (!k) {
         struct tables tables = {0};
         make_tables(o->problem, o->me, o->schedule, &tables);
-        k = new_kept(cuda, o->problem, o->me);
+        k = new_kept(queue, o->problem, o->me);
         st = upload(&tables, k, err);
         mt_arena_release(&tables.arena);
         if (st)
@@ -271,6 +277,14 @@ static bool fits(const struct mt_overlap *p) {
     return p->m < most && p->cols < most && p->k < most && p->n * p->m < most && mt_overlap_epoch_place(p) < most;
 }
 
+/* TMA wants the places of boxes at multiples of 16 bytes, also within rows: those of a transposed A are where rows of
+ * owners begin. */
+static bool begins_well(const struct mt_overlap *p) {
+    for (int r = 0; r < p->n; r++)
+        if (!p->direct && !aligned(p->rows[r], p->type)) return false;
+    return true;
+}
+
 static bool can(const struct cuda *cuda, const struct cuda_overlap *o) {
     const struct mt_overlap *p = o->problem;
     const struct mt_overlap_operands *x = o->operands;
@@ -281,6 +295,7 @@ static bool can(const struct cuda *cuda, const struct cuda_overlap *o) {
     if (!mt_type_is_half(p->type) || !(half_out || p->out == MT_F32) || (p->wire != p->type && p->wire != MT_F32))
         return false;
     if (gather && (x->trans_a || (half_out && p->out != p->type) || k == 0)) return false;
+    if (x->trans_a && !begins_well(p)) return false;
     if (x->trans_out || !lies_well(x->a) || !lies_well(x->b) || !lies_well(x->out) || !lies_well(x->whole))
         return false;
     return aligned(x->trans_a ? p->m : k, p->type) && aligned(x->trans_b ? k : columns, p->type) &&
@@ -376,7 +391,7 @@ static enum mt_status queue(const struct cuda_queue *queue, const struct cuda_ov
     char definitions[300];
     CUfunction kernel;
     int shared_bytes = gemm_tile_shared_bytes(cuda, tile);
-    enum mt_status st = find(cuda, o, &kept, err);
+    enum mt_status st = find(queue, o, &kept, err);
     if (!st) st = map_operands(o, &maps, err);
     if (st) return st;
     snprintf(definitions, sizeof definitions,

@@ -15,13 +15,14 @@
 #include "kernels/cuda/gemm/mainloop.cuh"
 #include "kernels/cuda/window/window.cuh"
 
-enum { SLOTS = 4, TURNS = 8, SETTLE_AT = 4 }; /* tiles handed to consumers; whose stores may be under way; slabs */
+/* Tiles handed to consumers; tiles whose stores may be under way; the slab of the next tile in which they are done. */
+enum { SLOTS = 4, TURNS = 8, SETTLE_AT = 8 };
 static_assert(SHARE == 0 && ACCUMULATE == 0, "");
 
 /* ---- tables: as fused.c writes them ---- */
 
 struct wait_row {
-    int place, count, lag, from; /* of the flag, in this rank's part of the window; `from` is for messages */
+    int place, count, lag, from; /* place: of the flag, in this rank's part of the window; from: who raises it */
 };
 struct signal_row {
     int peer, place;
@@ -57,7 +58,7 @@ struct call {
     RESULT *out;
     TYPE *whole;
     u64 *epoch; /* of the last run */
-    u32 *work; /* tiles, pieces given out; blocks that have ended; then of each box the pieces that are done */
+    u32 *work;  /* tiles, pieces given out; blocks that have ended; then of each box the pieces that are done */
     const tile_row *tiles;
     const box_row *boxes;
     const piece_row *pieces;
@@ -84,7 +85,9 @@ template <level L> __device__ inline bool await_all(const run &r, int first, int
     for (int i = first; i < first + count && fine; i++) {
         wait_row flag = r.c.waits[i];
         i64 least = ((i64)r.epoch - flag.lag) * flag.count;
-        if (least > 0) fine = wait<L>((const u64 *)(r.c.part[r.c.me] + flag.place), (u64)least, r.c.w);
+        watch w = r.c.w;
+        if (flag.from == r.c.me) w.deadline_ns *= 2; /* what this rank awaits of itself awaits a peer, which is named */
+        if (least > 0) fine = wait<L>((const u64 *)(r.c.part[r.c.me] + flag.place), (u64)least, w);
     }
     return fine;
 }
@@ -285,44 +288,49 @@ __device__ inline void hand_arrive(u64 *barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-/* One thread: tiles from the counter, to consumers, and their slabs. */
+/* One thread: tiles from the counter, to consumers, and their slabs. While it loads one, it looks for the next. */
+__device__ inline tile_row tile_of(const call &c, int i) {
+    return i < c.ntiles ? c.tiles[i] : tile_row{};
+}
 __device__ inline void load_tiles(const run &r, const maps &maps, const stages &m, hand &h) {
+    enum { TAKE_AT = 1, LOOK_AT = 3 };
     ring at = {0, 0};
     place_of_hand to = {0, 0};
-    int next = (int)atomicAdd(r.c.work, 1);
-    for (bool more = true; more; to.next()) {
-        tile_row t = {};
-        if (next < r.c.ntiles) {
-            t = r.c.tiles[next];
-            next = (int)atomicAdd(r.c.work, 1);
-            t.more = await_all<THREAD>(r, t.first_wait, t.nwaits);
-            if (t.nwaits) proxy_fence(); /* peers' stores, before loads by TMA */
+    int next = 0;
+    for (tile_row t = tile_of(r.c, (int)atomicAdd(r.c.work, 1)), ahead;; t = ahead, to.next()) {
+        if (t.nwaits) {
+            t.more &= (int)await_all<THREAD>(r, t.first_wait, t.nwaits);
+            proxy_fence(); /* peers' stores, before loads by TMA */
         }
-        more = t.more;
         barrier_wait(shared_address(&h.empty[to.slot]), to.parity ^ 1);
         h.tile[to.slot] = t;
         hand_arrive(&h.full[to.slot]);
+        if (!t.more) return;
         const tensor_map *a = t.staged ? &maps.staged[r.copy] : &maps.a;
-        for (int s = 0; s < (more ? r.c.slabs : 0); s++, at.next()) {
+        for (int s = 0; s < r.c.slabs; s++, at.next()) {
             u32 stage = m.base + (u32)(at.stage * STAGE_BYTES), barrier = m.full + 8 * (u32)at.stage;
             barrier_wait(m.empty + 8 * (u32)at.stage, at.parity ^ 1);
             barrier_expect(barrier, STAGE_BYTES);
             load_slab<ROWS, TURN_A, false>(stage, a, t.from_row, s * SLAB, barrier, 0);
             load_slab<COLUMNS, TURN_B, false>(stage + A_BYTES, &maps.b, t.column, s * SLAB, barrier, 0);
+            if (s == TAKE_AT) next = (int)atomicAdd(r.c.work, 1);
+            if (s == LOOK_AT) ahead = tile_of(r.c, next);
         }
+        if (r.c.slabs <= TAKE_AT) next = (int)atomicAdd(r.c.work, 1);
+        if (r.c.slabs <= LOOK_AT) ahead = tile_of(r.c, next);
     }
 }
 
 /* The thread that leads a group: its stores of a tile are done, and when those of the other group are too, so says the
  * flag. */
 struct unsettled {
-    int first, count, turn; /* signals; count < 0: nothing */
+    int first, count, turn; /* signals; 0: nothing is awaited */
     __device__ inline void settle(const run &r, hand &h) {
-        if (count < 0) return;
+        if (count <= 0) return;
         stores_done();
         proxy_fence();
         if (!TOGETHER || is_last_of_block(&h.stored[turn], CONSUMERS)) raise_all(r, first, count);
-        count = -1;
+        count = 0;
     }
 };
 
@@ -330,7 +338,8 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
     int group = (int)threadIdx.x / 128, stored = 0, first = TOGETHER ? group * EACH : 0;
     u32 room = m.base + STAGES * STAGE_BYTES + (u32)(group * CHUNKS * CHUNK_BYTES);
     bool leads = threadIdx.x % 128 == 0;
-    unsettled before = {0, -1, 0};
+    int settle_at = min(SETTLE_AT, r.c.slabs - 1);
+    unsettled before = {0, 0, 0};
     ring at = {0, 0};
     place_of_hand from = {0, 0};
     for (int turn = 0;; turn++, from.next()) {
@@ -347,7 +356,7 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
         }
         float c[HALVES][COLUMNS / 8][4] = {};
         int last = multiply_slabs(c, at, r.c.slabs, m, first, [&](int s) {
-            if (s == SETTLE_AT && leads) before.settle(r, h);
+            if (s == settle_at && leads) before.settle(r, h);
         });
         if (!TOGETHER) give_turn(1 - group);
         multiply_finish(c, last, m);
@@ -369,7 +378,10 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
             if (!TOGETHER) before.settle(r, h);
         }
     }
-    if (leads) before.settle(r, h);
+    if (leads) {
+        before.settle(r, h);
+        stores_done();
+    }
     __syncwarp();
 }
 

@@ -1,5 +1,5 @@
-/* Overlapped GEMMs on GPUs: a rank's schedule (kernels/overlap/overlap.h) on windows in the memory of GPUs that map each
- * other's (kernels/window/window.h).
+/* Overlapped GEMMs on GPUs: a rank's schedule (kernels/overlap/overlap.h) on windows in the memory of GPUs that map
+ * each other's (kernels/window/window.h).
  *
  *   chunks.c, chunks.cu   copy engines move chunks, and cuBLASLt multiplies them, in stream order
  *   overlap.c             which implementation runs; the first kernel of each run
