@@ -5,6 +5,9 @@
 
 #include "kernels/overlap/internal.h"
 
+/* Rows of a tile: so many tiles of an owner, within these bounds; a small message goes to all at once. */
+enum { TILES_OF_OWNER = 4, LEAST_ROWS = 32, MOST_ROWS = 512, MOST_COLS = 1024, SMALL_BYTES = 64 << 10 };
+
 const char *mt_overlap_name(enum mt_overlap_form form) {
     static const char *const names[MT_OVERLAP_NFORMS] = {"AllGather+GEMM", "GEMM+ReduceScatter", "GEMM+AllReduce"};
     return names[form];
@@ -180,6 +183,16 @@ enum mt_status mt_overlap_check(const struct mt_overlap *p, struct mt_err *err) 
         return mt_fail(err, MT_EINPUT, "%s: shares sum to %lld and %lld, not %lld and %lld", name, (long long)rows,
                        (long long)shares, (long long)p->m, (long long)whole);
     return MT_OK;
+}
+
+void mt_overlap_choose_tiles(struct mt_overlap *p) {
+    int64_t most = 1, rows;
+    for (int r = 0; r < p->n; r++) most = p->rows[r] > most ? p->rows[r] : most;
+    rows = (most + TILES_OF_OWNER - 1) / TILES_OF_OWNER;
+    rows = rows < LEAST_ROWS ? LEAST_ROWS : rows > MOST_ROWS ? MOST_ROWS : (rows + 15) / 16 * 16;
+    p->tile[0] = rows, p->tile[1] = p->cols < MOST_COLS ? (p->cols ? p->cols : 1) : MOST_COLS;
+    p->chunk = rows;
+    p->direct = p->form == MT_OVERLAP_REDUCE && p->m * p->cols * mt_type_size(p->wire) <= SMALL_BYTES;
 }
 
 bool mt_overlap_equal(const struct mt_overlap *a, const struct mt_overlap *b) {

@@ -140,6 +140,8 @@ struct mt_overlap_schedule {
 
 /* MT_EINPUT for a problem that is none: shares that do not sum up, an unknown type, a tile without rows. */
 enum mt_status mt_overlap_check(const struct mt_overlap *problem, struct mt_err *err);
+/* Fill in what a problem leaves open: its tiles, its puts of a tile's rows, and whether a small reduce is direct. */
+void mt_overlap_choose_tiles(struct mt_overlap *problem);
 /* Whether two problems are equal in everything. */
 bool mt_overlap_equal(const struct mt_overlap *a, const struct mt_overlap *b);
 

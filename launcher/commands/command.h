@@ -1,4 +1,4 @@
-/* The sub-commands: a file in launcher/commands/ and a row in commands.def each.
+/* The sub-commands: a file in launcher/commands/ and a row in commands.def each; those of `motley bench` are in bench/.
  *
  *     int mt_command_NAME(int argc, char **argv)     // argv[0] is "motley NAME", for argp; returns the exit code
  *
@@ -42,6 +42,7 @@ struct mt_train_words {
 enum mt_status mt_train_words(int argc, char **argv, struct mt_arena *arena, struct mt_train_words *words,
                               struct mt_err *err);
 
-int mt_command_bench_plans(int argc, char **argv); /* "motley bench plans" */
+int mt_command_bench_plans(int argc, char **argv);   /* "motley bench plans" */
+int mt_command_bench_overlap(int argc, char **argv); /* "motley bench overlap" */
 
 #endif

@@ -20,6 +20,7 @@ static const struct {
 #include "launcher/commands/commands.def"
 #undef MT_COMMAND
     {"bench plans", "measure plans of one job against each other", mt_command_bench_plans},
+    {"bench overlap", "measure GEMMs with their collectives, in sequence and overlapped", mt_command_bench_overlap},
 };
 enum { NCOMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -7,8 +7,7 @@
 static const int parts[] = {1, 2, 4, 8, 16, 32}, mixes[] = {0, 1, 2, 4};
 enum { NPARTS = sizeof parts / sizeof *parts, NMIXES = sizeof mixes / sizeof *mixes };
 
-/* Candidate `i` of the problem's form; false: there are no more. */
-static bool candidate(const struct mt_overlap *problem, int i, struct mt_overlap *out) {
+bool mt_overlap_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *out) {
     int64_t most = 1;
     *out = *problem;
     if (problem->form == MT_OVERLAP_GATHER) {
@@ -39,7 +38,7 @@ enum mt_status mt_overlap_best(struct mt_overlap *problem, const struct mt_overl
     struct mt_overlap best = *problem, tried;
     double best_s = sequential_s;
     *faster = false;
-    for (int i = 0; candidate(problem, i, &tried); i++) {
+    for (int i = 0; mt_overlap_candidate(problem, i, &tried); i++) {
         struct mt_overlap_prediction now;
         enum mt_status st = predict(&tried, rates, links, &now, err);
         if (st) return st;

@@ -15,8 +15,8 @@ struct working { /* a tile that a worker computes */
 };
 
 struct sending {
-    int put; /* -1: none */
-    double left_bytes, rate_Bps;
+    int put;                             /* -1: none */
+    double left_s, left_bytes, rate_Bps; /* left_s: before its bytes */
 };
 
 struct flag { /* on its way; a heap of them */
@@ -188,6 +188,7 @@ static void start_sends(struct simulation *sim, int r) {
         sim->changed = true;
         s->put = rank->queue[rank->queue_first++];
         const struct mt_overlap_put *put = &rank->schedule->puts[s->put];
+        s->left_s = sim->rates[r].put_s;
         s->left_bytes = (double)(put->rows * put->cols * mt_type_size(mt_overlap_type(sim->problem, put->to)));
     }
 }
@@ -312,6 +313,16 @@ static void set_up(struct simulation *sim, const struct mt_overlap_schedule *sch
     for (int r = 0; r < n; r++) take_tiles(sim, r);
 }
 
+static double time_left(const struct sending *s) {
+    return s->left_s + (s->left_bytes > 0 ? s->left_bytes / s->rate_Bps : 0);
+}
+
+static void send_for(struct sending *s, double step_s) {
+    double before_s = fmin(s->left_s, step_s);
+    s->left_s -= before_s;
+    s->left_bytes = fmax(0, s->left_bytes - (step_s - before_s) * s->rate_Bps);
+}
+
 /* Go to the next event; false: there is none. */
 static bool advance(struct simulation *sim) {
     double step_s = INFINITY;
@@ -324,7 +335,7 @@ static bool advance(struct simulation *sim) {
         if (s < step_s) step_s = s, tile_of = r;
         for (int i = 0; i < sim->rates[r].streams; i++) {
             if (rank->streams[i].put < 0) continue;
-            s = rank->streams[i].left_bytes > 0 ? rank->streams[i].left_bytes / rank->streams[i].rate_Bps : 0;
+            s = time_left(&rank->streams[i]);
             if (s < step_s) step_s = s, send_of = r, stream = i, tile_of = -1;
         }
     }
@@ -339,7 +350,7 @@ static bool advance(struct simulation *sim) {
         sim->ranks[r].clock += step_s * sim->ranks[r].rate;
         for (int i = 0; i < sim->rates[r].streams; i++) {
             struct sending *s = &sim->ranks[r].streams[i];
-            if (s->put >= 0) s->left_bytes = fmax(0, s->left_bytes - step_s * s->rate_Bps);
+            if (s->put >= 0) send_for(s, step_s);
         }
     }
     if (flag) {
@@ -348,7 +359,7 @@ static bool advance(struct simulation *sim) {
         sim->ranks[tile_of].clock = fmax(sim->ranks[tile_of].clock, sim->ranks[tile_of].heap[0].ends);
         end_tile(sim, tile_of);
     } else {
-        sim->ranks[send_of].streams[stream].left_bytes = 0;
+        sim->ranks[send_of].streams[stream].left_s = sim->ranks[send_of].streams[stream].left_bytes = 0;
         end_send(sim, send_of, stream);
     }
     return true;

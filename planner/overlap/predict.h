@@ -19,6 +19,7 @@ struct mt_overlap_rates { /* of a rank */
     double memory_Bps;    /* of one worker that adds slots or copies */
     bool whole_tiles;     /* a tile that is cut short takes as long as a whole one */
     int streams;          /* puts at a time */
+    double put_s;         /* of each put beside its bytes, before them */
     bool holds;           /* a put holds its worker until it is sent: a CPU copies itself */
     double egress_Bps, ingress_Bps;
     /* While it communicates tiles take so many times as long, while it computes puts do; both at least 1. */
@@ -39,6 +40,9 @@ struct mt_overlap_prediction {
 enum mt_status mt_overlap_predict(const struct mt_overlap *problem, const struct mt_overlap_schedule *schedules,
                                   const struct mt_overlap_rates *rates, const struct mt_overlap_links *links,
                                   struct mt_overlap_prediction *prediction, struct mt_err *err);
+
+/* Candidate `i` of what the problem leaves open; false: there are no more. */
+bool mt_overlap_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *candidate);
 
 /* Choose what the problem leaves open, its chunk, mix and direct, by the least predicted time; false: none is faster
  * than `sequential_s`, the GEMM and the collective one after the other, and *problem is as it was. */

@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows of a tile: so many tiles of an owner, within these bounds; a small message goes to all at once. */
-enum { TILES_OF_OWNER = 4, LEAST_ROWS = 32, MOST_ROWS = 512, MOST_COLS = 1024, SMALL_BYTES = 64 << 10 };
-
 static const struct mt_instr *instr_of(const struct mt_program *p, const struct mt_pair *pair, int index) {
     return &p->blocks[pair->block].instrs[index];
 }
@@ -157,16 +154,6 @@ static bool sizes_of(const struct drawing *d, int rank, int64_t size[3]) {
     return true;
 }
 
-static void choose_tiles(struct mt_overlap *p) {
-    int64_t most = 1, rows;
-    for (int r = 0; r < p->n; r++) most = p->rows[r] > most ? p->rows[r] : most;
-    rows = (most + TILES_OF_OWNER - 1) / TILES_OF_OWNER;
-    rows = rows < LEAST_ROWS ? LEAST_ROWS : rows > MOST_ROWS ? MOST_ROWS : (rows + 15) / 16 * 16;
-    p->tile[0] = rows, p->tile[1] = p->cols < MOST_COLS ? (p->cols ? p->cols : 1) : MOST_COLS;
-    p->chunk = rows;
-    p->direct = p->form == MT_OVERLAP_REDUCE && p->m * p->cols * mt_type_size(p->wire) <= SMALL_BYTES;
-}
-
 /* Partial sums: all ranks hold the whole result, or nothing; it is scattered along rows, or along columns. */
 static bool draw_sum(struct drawing *d) {
     const struct mt_program *p = d->program;
@@ -236,7 +223,7 @@ static bool draw(const struct mt_program *p, const struct mt_pair *pair, int ran
     problem->tf32 = p->graph->ops[product->gop].attr.tf32;
     struct drawing d = {p, pair, product, collective, &p->graph->ops[product->gop].attr, problem, *group, rows, shares};
     if (!(gather ? draw_gather(&d) : draw_sum(&d))) return false;
-    choose_tiles(problem);
+    mt_overlap_choose_tiles(problem);
     struct mt_err err = MT_ERR_INIT;
     return problem->m && problem->cols && problem->k && !mt_overlap_check(problem, &err);
 }

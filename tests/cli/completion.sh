@@ -18,6 +18,7 @@ motley diff p|plan.json
 motley train plan.json --data o|other.txt
 motley train plan.json --checkpoint-e|--checkpoint-every
 motley bench plans --al|--alone
+motley bench overlap --sh|--shape --shares
 motley verify --no|--no-numeric
 motley help expl|explain"
 

@@ -17,7 +17,9 @@ for command in $commands; do
   refused 2 "--no-such: is no flag of motley $command" $MOTLEY "$command" --no-such
   [ "$($MOTLEY "$command" --version)" = "$($MOTLEY --version)" ] || fail "$command --version"
 done
-$MOTLEY help bench plans | has "^Usage: motley bench plans" || fail "help bench plans"
+for bench in plans overlap; do
+  $MOTLEY help bench $bench | has "^Usage: motley bench $bench" || fail "help bench $bench"
+done
 code=0
 $MOTLEY plan --help 2>err.txt >/dev/full || code=$?
 [ $code = 1 ] && grep -q "standard output" err.txt || fail "$code: $(cat err.txt)"

@@ -61,7 +61,7 @@ tables 0 $MOTLEY show plan.json --json
 cmp file.json out.json || fail "--json=FILE has other tables than --json"
 refused 2 "nowhere/x.json" $MOTLEY show plan.json --json=nowhere/x.json
 # A word after --json is never the file: it would be an operand that is written to.
-for command in "bench" "bench plans" "whatif --cluster cluster.json --model $small --batch 8 --add cpu-1t"; do
+for command in "bench" "bench plans" "bench overlap" "whatif --cluster cluster.json --model $small --batch 8 --add cpu-1t"; do
   refused 2 '"typed.json" after it' $MOTLEY $command --json typed.json
   has -e '--json=typed.json' <err.txt || fail "$command: $(cat err.txt)"
   [ ! -e typed.json ] || fail "$command --json typed.json writes to it"

@@ -84,6 +84,12 @@ static void test_by_hand(void) {
     for (int r = 0; r < 2; r++) s.rates[r].put_slowdown = 1, s.rates[r].holds = true;
     CHECK_NEAR(predict(&s).s, 6e-3, 1e-12);
 
+    /* And each of the two puts takes 0.5 ms before its bytes, which no slowdown stretches: 3 ms, then four tiles. */
+    for (int r = 0; r < 2; r++) s.rates[r].put_s = 5e-4;
+    CHECK_NEAR(predict(&s).s, 7e-3, 1e-12);
+    for (int r = 0; r < 2; r++) s.rates[r].holds = false; /* rows arrive at 1.5 and 3 ms, beside four tiles */
+    CHECK_NEAR(predict(&s).s, 4e-3, 1e-12);
+
     /* Three ranks of one tile: to one peer after the other; both at a time at half the rate; or at the full. */
     begin(&s, MT_OVERLAP_GATHER, 3, 10, 10);
     for (int i = 0; i < 9; i++) s.bandwidth_Bps[i] = 1e5; /* 4 ms a put */

@@ -53,21 +53,31 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return st ? EINVAL : 0;
 }
 
+/* Benchmarks with flags of their own. */
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} with_flags[] = {{"plans", mt_command_bench_plans}, {"overlap", mt_command_bench_overlap}};
+
 int mt_command_bench(int argc, char **argv) {
-    static char plans[] = "motley bench plans";
-    if (argc > 1 && !strcmp(argv[1], "plans")) {
-        argv[1] = plans;
-        return mt_command_bench_plans(argc - 1, argv + 1);
+    struct mt_arena arena = MT_ARENA_INIT;
+    for (size_t i = 0; i < sizeof with_flags / sizeof *with_flags && argc > 1; i++) {
+        if (strcmp(argv[1], with_flags[i].name)) continue;
+        argv[1] = mt_arena_printf(&arena, "motley bench %s", with_flags[i].name);
+        int code = with_flags[i].run(argc - 1, argv + 1);
+        mt_arena_release(&arena);
+        return code;
     }
     const struct argp_child children[] = {{mt_job_argp(), 0, "The job:", 2}, {0}};
     const struct argp argp = {
         .options = flag_table,
         .parser = parse,
         .children = children,
-        .args_doc = "[operators] [attention] [collectives] [step]\nplans PLAN...",
+        .args_doc = "[operators] [attention] [collectives] [step]\nplans PLAN...\noverlap --shape M,N,K",
         .doc = "Measure a model's operators and steps on this machine against its measured peak: a large GEMM, a large "
                "copy, the link between two ranks. Runs alone or under mpirun; without a name, all benchmarks run.\v"
-               "`motley bench plans` measures plans of one job against each other; it has flags of its own.\n\n"
+               "`motley bench plans` measures plans of one job against each other, `motley bench overlap` GEMMs with "
+               "their collectives; they have flags of their own.\n\n"
                "Operands are in no cache. --batch counts samples of all ranks together [16 per GPU, 8 per CPU]."};
     struct mt_err err = MT_ERR_INIT;
     struct bench_flags f = {.err = &err, .options = {.device = "cpu", .seconds = 0.1}};

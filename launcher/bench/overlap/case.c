@@ -1,0 +1,321 @@
+/* A shape and a form: its problem, this rank's operands, the window, and the variants that take turns. */
+#include <math.h>
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/text/units.h"
+#include "launcher/bench/overlap/internal.h"
+#include "launcher/session/agree.h"
+#include "planner/balance/split.h"
+
+enum { TAG = 6, ALIGN = 256, ALIGNED = 8 /* rows and columns of a share */, TRIED = 5 };
+
+/* ---- the problem ---- */
+
+enum mt_status mt_bench_overlap_divide(const struct mt_bench_overlap *b, const char *what, int64_t extent,
+                                       int64_t *sizes, struct mt_err *err) {
+    int n = b->nranks;
+    double *weights = mt_calloc((size_t)n, sizeof *weights);
+    for (int r = 0; r < n; r++) weights[r] = b->options->shares ? (double)b->options->shares[r] : 1;
+    enum mt_status st =
+        mt_split_proportional(extent, extent % ALIGNED || extent < ALIGNED * n ? 1 : ALIGNED, weights, n, sizes, err);
+    free(weights);
+    for (int r = 0; r < n && !st; r++)
+        if (!sizes[r]) {
+            st = mt_fail(err, MT_EINPUT, "--shape: %s %lld is too small: rank %d would have none of it", what,
+                         (long long)extent, r);
+            mt_err_hint(err, "give a larger shape, or more even --shares");
+        }
+    return st;
+}
+
+static enum mt_status pose(struct mt_bench_case *c, enum mt_overlap_form form, struct mt_err *err) {
+    struct mt_bench_overlap *b = c->bench;
+    const struct mt_bench_overlap_options *o = b->options;
+    struct mt_overlap *p = &c->problem;
+    int64_t *rows = mt_new(&c->arena, int64_t, b->nranks), *shares = mt_new(&c->arena, int64_t, b->nranks);
+    bool gather = form == MT_OVERLAP_GATHER;
+    *p = (struct mt_overlap){.form = form,
+                             .n = b->nranks,
+                             .m = c->shape[0],
+                             .cols = c->shape[gather ? 1 : 2],
+                             .k = c->shape[gather ? 2 : 1],
+                             .rows = rows,
+                             .shares = shares,
+                             .type = o->precision,
+                             .out = o->precision,
+                             .wire = o->precision,
+                             .tf32 = o->tf32};
+    enum mt_status st = mt_bench_overlap_divide(b, "M", p->m, rows, err);
+    if (!st) st = mt_bench_overlap_divide(b, "N", c->shape[1], shares, err);
+    if (st) return st;
+    mt_overlap_choose_tiles(p);
+    p->direct = false;
+    for (int r = 0; r < b->rank; r++) {
+        c->gathered_at += rows[r];
+        if (gather) c->first_col += shares[r];
+        if (form == MT_OVERLAP_SCATTER) c->first_row += rows[r];
+    }
+    mt_overlap_extent(p, b->rank, MT_OVERLAP_OUT, c->out_extent);
+    return mt_overlap_check(p, err);
+}
+
+/* ---- operands ---- */
+
+static int64_t padded(int64_t bytes) {
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static enum mt_status make_gemm(struct mt_bench_case *c, struct mt_err *err) {
+    const struct mt_overlap *p = &c->problem;
+    bool gather = p->form == MT_OVERLAP_GATHER;
+    int64_t share = p->shares[c->bench->rank], k = gather ? p->k : share, cols = gather ? share : p->cols;
+    int64_t extents[3][2] = {{p->m, k}, {k, cols}, {p->m, cols}};
+    c->attr = (struct mt_attr){.nm = 1, .nn = 1, .nk = 1, .out_acc = !gather, .tf32 = p->tf32};
+    for (int i = 0; i < 3; i++) {
+        struct mt_tensor *t = &c->tensors[i];
+        *t = (struct mt_tensor){.type = i < 2 || gather ? p->type : mt_type_acc(p->type), .naxes = 2};
+        for (int a = 0; a < 2; a++) t->extent[a] = t->global[a] = extents[i][a];
+    }
+    c->gemm = (struct mt_call){.kind = MT_OP_matmul,
+                               .attr = &c->attr,
+                               .nin = 2,
+                               .nout = 1,
+                               .in = c->tensors,
+                               .out = c->tensors + 2,
+                               .what = "GEMM"};
+    c->backend = mt_device_backend(c->bench->device, &c->gemm);
+    if (c->backend->supports(&c->gemm)) return MT_OK;
+    mt_fail(err, MT_EINPUT, "--precision: this device has no GEMM of %s", p->tf32 ? "tf32" : mt_type_name(p->type));
+    return mt_err_hint(err, "--precision f32 is for all devices");
+}
+
+static int64_t backend_scratch(void *context, const struct mt_call *call) {
+    struct mt_bench_overlap *b = context;
+    const struct mt_backend *backend = mt_device_backend(b->device, call);
+    return backend->scratch_bytes ? backend->scratch_bytes(call) : 0;
+}
+
+static enum mt_status allocate(struct mt_bench_case *c, struct mt_err *err) {
+    const struct mt_overlap *p = &c->problem;
+    bool gather = p->form == MT_OVERLAP_GATHER;
+    struct mt_bench_overlap *b = c->bench;
+    int64_t gemm_scratch = backend_scratch(b, &c->gemm);
+    for (int i = 0; i < c->nvariants; i++)
+        if (mt_bench_is_form(&c->variants[i]))
+            c->scratch_bytes = larger(c->scratch_bytes,
+                                      mt_overlap_scratch_bytes(&c->variants[i].problem, b->rank, backend_scratch, b));
+    int64_t bytes[] = {mt_tensor_bytes(&c->tensors[0]),
+                       mt_tensor_bytes(&c->tensors[1]),
+                       c->out_extent[0] * c->out_extent[1] * mt_type_size(p->out),
+                       gather ? 0 : mt_tensor_bytes(&c->tensors[2]),
+                       c->scratch_bytes,
+                       gemm_scratch};
+    char **memory[] = {&c->a, &c->b, &c->out, &c->product, &c->scratch, &c->gemm_scratch};
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < 6 && !st; i++) st = mt_device_alloc(b->device, padded(bytes[i] + 1), (void **)memory[i], err);
+    c->tensors[0].data = c->a, c->tensors[1].data = c->b, c->tensors[2].data = gather ? c->out : c->product;
+    c->gemm.scratch = gemm_scratch ? c->gemm_scratch : NULL;
+    return st;
+}
+
+/* ---- variants ---- */
+
+static struct mt_bench_variant *add(struct mt_bench_case *c, enum mt_bench_part part, const char *name) {
+    mt_arena_grow(&c->arena, &c->variants, c->nvariants, &c->capacity, sizeof *c->variants);
+    struct mt_bench_variant *v = &c->variants[c->nvariants++];
+    int n = c->bench->options->repetitions;
+    *v = (struct mt_bench_variant){.part = part,
+                                   .name = name,
+                                   .time_s = mt_new(&c->arena, double, n),
+                                   .own_s = mt_new(&c->arena, double, n),
+                                   .predicted_s = NAN};
+    return v;
+}
+
+static void add_form(struct mt_bench_case *c, enum mt_bench_part part, const struct mt_overlap *problem,
+                     const char *name) {
+    struct mt_bench_variant *v = add(c, part, name);
+    v->problem = *problem;
+    bool alone = part == MT_BENCH_TILES || part == MT_BENCH_SUMS; /* it works on what another form has received */
+    v->window_at = alone ? 0 : c->window_bytes;
+    c->window_bytes += alone ? 0 : padded(mt_overlap_window_bytes(problem));
+    mt_overlap_schedule(problem, c->bench->rank, &v->schedule);
+    mt_bench_variant_reduce(v);
+}
+
+static const char *name_of(struct mt_bench_case *c, const struct mt_overlap *p) {
+    if (p->form == MT_OVERLAP_GATHER) return mt_arena_printf(&c->arena, "chunk %lld", (long long)p->chunk);
+    return p->direct ? "direct" : mt_arena_printf(&c->arena, "mix %d", p->mix);
+}
+
+static void add_forms(struct mt_bench_case *c) {
+    struct mt_overlap tried, fine = c->problem, coarse = c->problem;
+    for (int i = 0; mt_overlap_candidate(&c->problem, i, &tried); i++) {
+        add_form(c, MT_BENCH_OVERLAPPED, &tried, name_of(c, &tried));
+        if (!i) coarse = tried;
+        fine = tried;
+    }
+    if (c->problem.form == MT_OVERLAP_GATHER && fine.chunk != coarse.chunk)
+        add_form(c, MT_BENCH_PUTS, &fine, mt_arena_printf(&c->arena, "puts, %s", name_of(c, &fine)));
+    add_form(c, MT_BENCH_PUTS, &coarse, "puts");
+    add_form(c, MT_BENCH_FLAGS, &coarse, "flags");
+    add_form(c, MT_BENCH_TILES, &coarse, "tiles");
+    add_form(c, MT_BENCH_IN_STEP, &coarse, "tiles and flags");
+    if (c->problem.form != MT_OVERLAP_GATHER) add_form(c, MT_BENCH_SUMS, &coarse, "sums");
+    add(c, MT_BENCH_HANDOVER, "handover");
+}
+
+/* The collective by one algorithm, in `v`. */
+static void set_message(struct mt_bench_case *c, struct mt_bench_variant *v) {
+    const struct mt_overlap *p = &c->problem;
+    struct mt_bench_overlap *b = c->bench;
+    bool gather = p->form == MT_OVERLAP_GATHER, reduces = !gather;
+    enum mt_type acc = reduces ? mt_type_acc(p->type) : p->type;
+    v->message = (struct mt_coll_call){.problem = {.kind = v->algorithm->kind,
+                                                   .reduce = reduces ? MT_SUM : MT_REDUCE_NONE,
+                                                   .wire = p->wire,
+                                                   .acc = acc,
+                                                   .n = p->n,
+                                                   .me = b->rank,
+                                                   .counts = c->counts},
+                                       .comm = b->wire,
+                                       .group = b->group,
+                                       .tag = TAG,
+                                       .deadline_s = b->options->deadline_s,
+                                       .message = {gather ? c->a : c->product},
+                                       .message_count = {gather ? p->m * p->k : p->m * p->cols},
+                                       .what = mt_coll_name(v->algorithm->kind)};
+    if (!reduces || acc == p->out) return;
+    c->unpack = (struct mt_piece){.at = c->first_row * p->cols,
+                                  .naxes = 1,
+                                  .extent = {c->out_extent[0] * c->out_extent[1]},
+                                  .stride = {1},
+                                  .data = c->out,
+                                  .type = p->out};
+    v->message.nunpack = 1, v->message.unpack = &c->unpack;
+}
+
+/* The fastest algorithm of the collective, of a few runs each. */
+static const struct mt_coll_algorithm *choose_algorithm(struct mt_bench_case *c, enum mt_coll_kind kind) {
+    const struct mt_coll_algorithm *best = NULL;
+    double best_s = INFINITY;
+    if (c->bench->wire->class->queue) return mt_coll_of_nccl(kind); /* it chooses itself */
+    for (int i = 0; i < mt_coll_nalgorithms; i++) {
+        struct mt_bench_variant v = {.part = MT_BENCH_COLLECTIVE, .algorithm = mt_coll_algorithms[i]};
+        if (v.algorithm->kind != kind || v.algorithm->by_node) continue;
+        v.name = v.algorithm->name;
+        set_message(c, &v);
+        if (!v.algorithm->applies(&v.message.problem)) continue;
+        v.algorithm->schedule(&v.message.problem, &v.steps);
+        v.message.schedule = &v.steps;
+        double own_s, least_s = INFINITY;
+        for (int t = 0; t < TRIED; t++) least_s = fmin(least_s, mt_bench_variant_run(c, &v, t ? 2 : 1, &own_s));
+        if (least_s < best_s) best_s = least_s, best = v.algorithm;
+        mt_bench_variant_release(&v);
+    }
+    return best;
+}
+
+static enum mt_coll_kind kind_of(enum mt_overlap_form form) {
+    return form == MT_OVERLAP_GATHER ? MT_ALL_GATHER : form == MT_OVERLAP_SCATTER ? MT_REDUCE_SCATTER : MT_ALL_REDUCE;
+}
+
+static void count_message(struct mt_bench_case *c) {
+    const struct mt_overlap *p = &c->problem;
+    int64_t all = p->m * p->cols;
+    c->counts = mt_new(&c->arena, int64_t, p->n);
+    for (int r = 0; r < p->n; r++) {
+        c->counts[r] = p->rows[r] * (p->form == MT_OVERLAP_GATHER ? p->k : p->cols);
+        if (p->form == MT_OVERLAP_REDUCE) c->counts[r] = all * (r + 1) / p->n - all * r / p->n;
+    }
+}
+
+/* What variants point to, once their array is complete. */
+static void connect(struct mt_bench_case *c) {
+    struct mt_bench_overlap *b = c->bench;
+    const struct mt_coll_algorithm *algorithm = choose_algorithm(c, kind_of(c->problem.form));
+    int64_t size = mt_type_size(c->problem.type);
+    for (int i = 0; i < c->nvariants; i++) {
+        struct mt_bench_variant *v = &c->variants[i];
+        if (v->part == MT_BENCH_COLLECTIVE || v->part == MT_BENCH_SEQUENTIAL) {
+            v->algorithm = algorithm;
+            set_message(c, v);
+            algorithm->schedule(&v->message.problem, &v->steps);
+            v->message.schedule = &v->steps;
+            const char *by = b->wire->class->queue ? b->wire->class->name : algorithm->name;
+            if (v->part == MT_BENCH_COLLECTIVE)
+                v->name = mt_arena_printf(&c->arena, "%s, %s", mt_coll_name(algorithm->kind), by);
+        }
+        if (!mt_bench_is_form(v)) continue;
+        bool gather = c->problem.form == MT_OVERLAP_GATHER;
+        v->call = (struct mt_overlap_call){.problem = &v->problem,
+                                           .schedule = &v->schedule,
+                                           .window = c->window,
+                                           .base = v->window_at,
+                                           .epoch = &v->epoch,
+                                           .operands = {.a = c->a + (gather ? c->gathered_at * c->problem.k * size : 0),
+                                                        .b = c->b,
+                                                        .out = c->out,
+                                                        .matmul = c->backend,
+                                                        .scratch = c->scratch,
+                                                        .what = mt_overlap_name(c->problem.form)}};
+    }
+}
+
+/* ---- the whole ---- */
+
+static enum mt_status set_up(struct mt_bench_case *c, enum mt_overlap_form form, struct mt_err *err) {
+    enum mt_status st = pose(c, form, err);
+    if (!st) st = make_gemm(c, err);
+    if (st) return st;
+    count_message(c);
+    add(c, MT_BENCH_GEMM, "GEMM");
+    add(c, MT_BENCH_COLLECTIVE, "collective");
+    add(c, MT_BENCH_SEQUENTIAL, "sequential");
+    add_forms(c);
+    st = allocate(c, err);
+    return st ? st : mt_bench_values_fill(c, err);
+}
+
+/* Each variant that computes the whole does so right, in both copies of its staging. */
+enum mt_status mt_bench_case_check(struct mt_bench_case *c, struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < c->nvariants && !st; i++) {
+        struct mt_bench_variant *v = &c->variants[i];
+        if (v->part != MT_BENCH_SEQUENTIAL && v->part != MT_BENCH_OVERLAPPED) continue;
+        for (int copy = 0; copy < MT_OVERLAP_COPIES && !st; copy++) {
+            double own_s;
+            if ((st = mt_agree(MPI_COMM_WORLD, mt_bench_values_poison(c, v, err), err))) return st;
+            mt_bench_variant_run(c, v, 1, &own_s);
+            st = mt_agree(MPI_COMM_WORLD, mt_bench_values_check(c, v, err), err);
+        }
+    }
+    return st;
+}
+
+enum mt_status mt_bench_case_init(struct mt_bench_case *c, struct mt_bench_overlap *bench, enum mt_overlap_form form,
+                                  const int64_t shape[3], struct mt_err *err) {
+    *c = (struct mt_bench_case){.bench = bench, .shape = {shape[0], shape[1], shape[2]}};
+    enum mt_status st = mt_agree(MPI_COMM_WORLD, set_up(c, form, err), err);
+    if (!st) st = mt_window_new(bench->wire, bench->node, c->window_bytes, bench->options->deadline_s, &c->window, err);
+    if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
+    connect(c);
+    if ((st = mt_bench_case_check(c, err))) return st;
+    for (int i = 0; i < c->nvariants; i++) mt_bench_variant_prepare(c, &c->variants[i]);
+    return MT_OK;
+}
+
+void mt_bench_case_release(struct mt_bench_case *c) {
+    for (int i = 0; i < c->nvariants; i++) mt_bench_variant_release(&c->variants[i]);
+    mt_window_free(c->window);
+    char *memory[] = {c->a, c->b, c->out, c->product, c->scratch, c->gemm_scratch};
+    for (int i = 0; i < 6; i++)
+        if (memory[i]) mt_device_free(c->bench->device, memory[i]);
+    mt_arena_release(&c->arena);
+}

@@ -1,0 +1,140 @@
+/* Inside `motley bench overlap`: see overlap.h. */
+#ifndef MT_LAUNCHER_BENCH_OVERLAP_INTERNAL_H
+#define MT_LAUNCHER_BENCH_OVERLAP_INTERNAL_H
+
+#include "kernels/device/device.h"
+#include "kernels/window/window.h"
+#include "launcher/bench/overlap/overlap.h"
+#include "planner/overlap/predict.h"
+
+/* What is kept of a case for the table of all. */
+struct mt_bench_line {
+    enum mt_overlap_form form;
+    int64_t shape[3];
+    const char *chosen, *best, *collective;
+    double gemm_s, collective_s, sequential_s, chosen_s, error, eta, speedup, to_best;
+    double errors; /* of all predictions, without sign, and how many */
+    int predicted;
+};
+
+struct mt_bench_overlap {
+    const struct mt_bench_overlap_options *options;
+    int rank, nranks;
+    struct mt_device *device;
+    struct mt_stream *compute, *talk;
+    struct mt_event *computed, *told; /* the ends of work on the two streams */
+    struct mt_comm *wire;
+    int *group, *node; /* [nranks]: all ranks, and their hosts */
+    struct mt_tables doc;
+    struct mt_arena arena;
+    struct mt_bench_line *lines; /* rank 0's */
+    int nlines, lines_capacity;
+};
+
+enum mt_bench_part {
+    MT_BENCH_GEMM,       /* the GEMM of this rank's part */
+    MT_BENCH_COLLECTIVE, /* by one algorithm */
+    MT_BENCH_SEQUENTIAL, /* both */
+    MT_BENCH_OVERLAPPED, /* a form */
+    MT_BENCH_PUTS,       /* a form without its GEMM: another collective */
+    /* For rates, of a form: */
+    MT_BENCH_FLAGS,   /* its flags, without data and tiles */
+    MT_BENCH_TILES,   /* its GEMM, without waits and puts */
+    MT_BENCH_SUMS,    /* the other tiles, without waits and puts */
+    MT_BENCH_IN_STEP, /* its GEMM with the flags, without data */
+    /* And of sequential: */
+    MT_BENCH_HANDOVER, /* one stream waits for the other, and that one for it */
+};
+
+struct mt_bench_variant {
+    enum mt_bench_part part;
+    const char *name;
+    struct mt_overlap problem; /* of a form: */
+    struct mt_overlap_schedule schedule;
+    struct mt_overlap_call call;
+    int64_t epoch, window_at;
+    const struct mt_coll_algorithm *algorithm; /* of a collective: */
+    struct mt_coll_call message;
+    struct mt_schedule steps;
+    struct mt_capture *capture; /* of its instances; null: the device does not capture */
+    int instances;              /* in a turn, each of which depends on the one before */
+    double *time_s, *own_s;     /* [repetitions]: of one instance, on the slowest rank and on this one */
+    double median_s;
+    double predicted_s; /* NAN: nothing is predicted */
+};
+
+/* Whether it is an overlapped form, or parts of one. */
+static inline bool mt_bench_is_form(const struct mt_bench_variant *v) {
+    return v->part >= MT_BENCH_OVERLAPPED && v->part != MT_BENCH_HANDOVER;
+}
+
+struct mt_bench_case {
+    struct mt_bench_overlap *bench;
+    struct mt_arena arena;
+    int64_t shape[3];             /* as the user gave it */
+    struct mt_overlap problem;    /* with tiles, and all else open */
+    int64_t first_row, first_col; /* of this rank's result, in the whole */
+    int64_t gathered_at;          /* the first of its own rows */
+    int64_t out_extent[2];
+    /* In the device's memory. a: of a gather the whole operand, whose part in its place is this rank's. product: the
+     * GEMM's result, of the accumulation type where it is summed up. */
+    char *a, *b, *out, *product, *scratch, *gemm_scratch;
+    int64_t scratch_bytes;
+    struct mt_attr attr;
+    struct mt_tensor tensors[3];
+    struct mt_call gemm;
+    const struct mt_backend *backend;
+    int64_t *counts; /* [n]: of the collective */
+    struct mt_piece unpack;
+    struct mt_window *window;
+    struct mt_bench_variant *variants;
+    int nvariants, capacity;
+    int64_t window_bytes;
+    /* After the turns, indices of variants. collective: the fastest of the collective and the puts; chosen and best: of
+     * the sequential and the overlapped. */
+    int gemm_alone, collective, sequential, chosen, best;
+};
+
+/* overlap.c: fill in all but the options and the document: device, streams, communicator; collective, agrees. Closed
+ * after a failure too, with the document. */
+enum mt_status mt_bench_overlap_open(struct mt_bench_overlap *bench, struct mt_err *err);
+void mt_bench_overlap_close(struct mt_bench_overlap *bench);
+
+/* case.c: shares of M or N (`what`) for the ranks; MT_EINPUT where one would be empty. */
+enum mt_status mt_bench_overlap_divide(const struct mt_bench_overlap *bench, const char *what, int64_t extent,
+                                       int64_t *sizes, struct mt_err *err);
+/* Make a case's operands and variants, check the variants' results, and again after the turns; collective,
+ * agree. Released after a failure too. */
+enum mt_status mt_bench_case_init(struct mt_bench_case *c, struct mt_bench_overlap *bench, enum mt_overlap_form form,
+                                  const int64_t shape[3], struct mt_err *err);
+enum mt_status mt_bench_case_check(struct mt_bench_case *c, struct mt_err *err);
+void mt_bench_case_release(struct mt_bench_case *c);
+
+/* variant.c. Queue one instance. */
+void mt_bench_variant_queue(struct mt_bench_case *c, struct mt_bench_variant *v);
+/* Run `count` instances after a barrier; *own_s: this rank's time of one; returns the slowest rank's. A failure ends
+ * all ranks. */
+double mt_bench_variant_run(struct mt_bench_case *c, struct mt_bench_variant *v, int count, double *own_s);
+/* Choose the instances of a turn, and capture them. */
+void mt_bench_variant_prepare(struct mt_bench_case *c, struct mt_bench_variant *v);
+void mt_bench_variant_turn(struct mt_bench_case *c, struct mt_bench_variant *v, int round);
+void mt_bench_variant_release(struct mt_bench_variant *v);
+/* Keep of a form's schedule the variant's part. */
+void mt_bench_variant_reduce(struct mt_bench_variant *v);
+
+/* values.c: fill this rank's operands; overwrite its result, and what it gathers, which the variant then must write;
+ * compare a sample of it with products in f64. */
+enum mt_status mt_bench_values_fill(struct mt_bench_case *c, struct mt_err *err);
+enum mt_status mt_bench_values_poison(struct mt_bench_case *c, const struct mt_bench_variant *v, struct mt_err *err);
+enum mt_status mt_bench_values_check(struct mt_bench_case *c, const struct mt_bench_variant *v, struct mt_err *err);
+#define MT_BENCH_OVERLAP_SEED 20261123
+
+/* rates.c: medians, predictions and the choice; collective. */
+enum mt_status mt_bench_case_judge(struct mt_bench_case *c, struct mt_err *err);
+
+/* results.c: at rank 0, a case's table, and its line of the table of all cases, which comes at the end. */
+void mt_bench_case_tell(struct mt_bench_case *c);
+void mt_bench_case_note(const struct mt_bench_case *c);
+void mt_bench_overlap_summarise(struct mt_bench_overlap *bench);
+
+#endif

@@ -1,0 +1,130 @@
+/* `motley bench overlap`: the devices, and the cases in turn. */
+#include "launcher/bench/overlap/overlap.h"
+
+#include <mpi.h>
+#include <stdlib.h>
+
+#include "kernels/base/file.h"
+#include "kernels/base/working.h"
+#include "launcher/bench/overlap/internal.h"
+#include "launcher/session/agree.h"
+#include "launcher/session/rank_device.h"
+#include "launcher/session/session.h"
+#include "launcher/watch/watch.h"
+
+static enum mt_status check_shapes(const struct mt_bench_overlap *b, struct mt_err *err) {
+    const struct mt_bench_overlap_options *o = b->options;
+    if (b->nranks < 2) {
+        mt_fail(err, MT_EINPUT, "there is one rank, and nothing to communicate");
+        return mt_err_hint(err, "`mpirun -n N motley bench overlap` has several");
+    }
+    if (o->shares && o->nshares != b->nranks)
+        return mt_fail(err, MT_EINPUT, "--shares: lists %d ranks, but there are %d", o->nshares, b->nranks);
+    enum mt_status st = MT_OK;
+    int64_t *sizes = mt_calloc((size_t)b->nranks, sizeof *sizes);
+    for (int i = 0; i < 2 * o->nshapes && !st; i++)
+        st = mt_bench_overlap_divide(b, i % 2 ? "N" : "M", o->shapes[i / 2][i % 2], sizes, err);
+    free(sizes);
+    return st;
+}
+
+static enum mt_status open_streams(struct mt_bench_overlap *b, struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    if (!mt_device_overlaps(b->device))
+        st = mt_fail(err, MT_EINPUT, "--device: a device of kind \"%s\" runs no overlapped instructions",
+                     mt_device_kind(b->device));
+    if (!st) st = mt_stream_new(b->device, "compute", &b->compute, err);
+    if (!st) st = mt_stream_new(b->device, "comm", &b->talk, err);
+    if (!st) st = mt_event_new(b->device, &b->computed, err);
+    if (!st) st = mt_event_new(b->device, &b->told, err);
+    return mt_agree(MPI_COMM_WORLD, st, err);
+}
+
+enum mt_status mt_bench_overlap_open(struct mt_bench_overlap *b, struct mt_err *err) {
+    const struct mt_bench_overlap_options *o = b->options;
+    MPI_Comm_rank(MPI_COMM_WORLD, &b->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &b->nranks);
+    enum mt_status st = check_shapes(b, err);
+    if (!st && !b->rank && o->output.path) st = mt_file_writable(o->output.path, err);
+    if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
+    mt_watch_phase(MT_WATCH_SLOW, "opening the device");
+    if ((st = mt_rank_device_open(MPI_COMM_WORLD, o->device, &b->device, err))) return st;
+    if ((st = open_streams(b, err))) return st;
+    if ((st = mt_rank_wire_open(MPI_COMM_WORLD, o->device, o->deadline_s, &b->wire, err))) return st;
+    b->group = mt_new(&b->arena, int, b->nranks);
+    b->node = mt_new(&b->arena, int, b->nranks);
+    for (int r = 0; r < b->nranks; r++) b->group[r] = r;
+    return mt_agree(MPI_COMM_WORLD, mt_window_hosts(b->wire, o->deadline_s, b->node, err), err);
+}
+
+void mt_bench_overlap_close(struct mt_bench_overlap *b) {
+    mt_tables_release(&b->doc);
+    mt_comm_free(b->wire);
+    if (b->computed) mt_event_free(b->computed);
+    if (b->told) mt_event_free(b->told);
+    if (b->talk) mt_stream_free(b->talk);
+    if (b->compute) mt_stream_free(b->compute);
+    mt_device_close(b->device);
+    mt_arena_release(&b->arena);
+}
+
+static enum mt_status measure(struct mt_bench_overlap *b, enum mt_overlap_form form, const int64_t shape[3],
+                              struct mt_err *err) {
+    struct mt_bench_case c;
+    enum mt_status st = mt_bench_case_init(&c, b, form, shape, err);
+    for (int round = 0; round < b->options->repetitions && !st; round++)
+        for (int i = 0; i < c.nvariants; i++) mt_bench_variant_turn(&c, &c.variants[(i + round) % c.nvariants], round);
+    if (!st) st = mt_bench_case_check(&c, err);
+    if (!st) st = mt_bench_case_judge(&c, err);
+    if (!st && !b->rank) {
+        mt_bench_case_tell(&c);
+        mt_bench_case_note(&c);
+        mt_output_tell(&b->options->output, &b->doc);
+    }
+    mt_bench_case_release(&c);
+    if (st && !b->rank)
+        mt_err_context(err, "%s %lld,%lld,%lld", mt_overlap_name(form), (long long)shape[0], (long long)shape[1],
+                       (long long)shape[2]);
+    return st;
+}
+
+static enum mt_status measure_all(struct mt_bench_overlap *b, struct mt_err *err) {
+    const struct mt_bench_overlap_options *o = b->options;
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < o->nshapes && !st; i++)
+        for (int form = 0; form < MT_OVERLAP_NFORMS && !st; form++) {
+            if (!(o->forms >> form & 1u)) continue;
+            mt_watch_phase(MT_WATCH_SLOW, "measuring: %s %lld,%lld,%lld", mt_overlap_name((enum mt_overlap_form)form),
+                           (long long)o->shapes[i][0], (long long)o->shapes[i][1], (long long)o->shapes[i][2]);
+            if (!b->rank) {
+                mt_working_begin("measuring");
+                mt_working(i, o->nshapes, "%lld,%lld,%lld", (long long)o->shapes[i][0], (long long)o->shapes[i][1],
+                           (long long)o->shapes[i][2]);
+            }
+            st = measure(b, (enum mt_overlap_form)form, o->shapes[i], err);
+            if (!b->rank) mt_working_end();
+        }
+    return st;
+}
+
+static void tell_start(struct mt_bench_overlap *b) {
+    const struct mt_bench_overlap_options *o = b->options;
+    if (b->rank) return;
+    mt_tables_say(&b->doc, "%s, %d ranks; %s; medians of %d rounds, on the slowest rank; operands of seed %d",
+                  mt_device_describe(b->device), b->nranks, o->tf32 ? "tf32" : mt_type_name(o->precision),
+                  o->repetitions, MT_BENCH_OVERLAP_SEED);
+    mt_output_tell(&o->output, &b->doc);
+}
+
+enum mt_status mt_bench_overlap(const struct mt_bench_overlap_options *options, struct mt_err *err) {
+    struct mt_bench_overlap b = {.options = options, .doc = MT_TABLES_INIT};
+    enum mt_status st = mt_bench_overlap_open(&b, err);
+    if (!st) {
+        tell_start(&b);
+        st = measure_all(&b, err);
+    }
+    if (!st && !b.rank) mt_bench_overlap_summarise(&b);
+    if (!st) st = mt_agree_rank0(MPI_COMM_WORLD, b.rank ? MT_OK : mt_output_end(&options->output, &b.doc, err), err);
+    mt_bench_overlap_close(&b);
+    return st;
+}

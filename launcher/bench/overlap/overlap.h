@@ -1,0 +1,42 @@
+/* `motley bench overlap`: GEMMs with their collectives, one after the other and overlapped, in one run of mpirun.
+ *
+ * A shape M,N,K is an MLP's: AllGather+GEMM is [M, K] by [K, N], M gathered and N split over the ranks;
+ * GEMM+ReduceScatter and GEMM+AllReduce are [M, N] by [N, K], N split.
+ *
+ * Of each shape and form all variants take turns, beginning with another one in each round: the GEMM alone, the
+ * collective alone, both in sequence, and the overlapped forms. A turn is short, and its time that of the slowest rank.
+ * Parts of overlapped forms take turns too: the tiles alone, the puts alone. From their medians come the rates by which
+ * the overlapped forms are predicted (planner/overlap/predict.h), and one is chosen, or none.
+ *
+ *     overlap.c    options to tables: the devices, the shapes in turn
+ *     case.c       a shape and a form: operands, window, variants
+ *     variant.c    one variant: what it queues, and its turns
+ *     values.c     random operands, and the check of results in f64
+ *     rates.c      rates from turns, predictions, the choice
+ *     results.c    the tables */
+#ifndef MT_LAUNCHER_BENCH_OVERLAP_OVERLAP_H
+#define MT_LAUNCHER_BENCH_OVERLAP_OVERLAP_H
+
+#include "kernels/base/err.h"
+#include "kernels/base/number/type.h"
+#include "launcher/flags/output.h"
+
+struct mt_bench_overlap_options {
+    const char *device; /* a kind */
+    const int64_t (*shapes)[3];
+    int nshapes;
+    unsigned forms;         /* bits of enum mt_overlap_form */
+    enum mt_type precision; /* of operands, results, and what is sent */
+    bool tf32;              /* f32 rounded to tf32 */
+    const int64_t *shares;  /* of the ranks, in any unit; null: even */
+    int nshares;
+    struct mt_output output;
+    int repetitions;   /* rounds */
+    double deadline_s; /* of waits for other ranks */
+};
+
+/* Measure and print; collective over MPI_COMM_WORLD, agrees. MT_EINPUT: shares that do not fit the ranks, a device
+ * without overlapped instructions or without the precision; MT_EBUG: a result that is wrong. */
+enum mt_status mt_bench_overlap(const struct mt_bench_overlap_options *options, struct mt_err *err);
+
+#endif

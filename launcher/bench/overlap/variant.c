@@ -1,0 +1,157 @@
+/* One variant of a GEMM with its collective: what it queues, and its turns. */
+#include <math.h>
+#include <mpi.h>
+#include <stdlib.h>
+
+#include "kernels/base/wait.h"
+#include "launcher/bench/overlap/internal.h"
+#include "launcher/session/session.h"
+#include "launcher/watch/watch.h"
+
+/* A turn takes about so long; at least so many instances where they are captured, each after the one before. */
+static const double turn_s = 0.01;
+enum { MOST_INSTANCES = 256, LEAST_CAPTURED = 20 };
+static const struct mt_clock one_step = {.step = 1, .seed = 1};
+
+/* ---- schedules in parts ---- */
+
+/* Tiles that compute nothing, but await what the others do. */
+static void empty_tiles(struct mt_overlap_schedule *s, bool gemm, bool others) {
+    for (int t = 0; t < s->ntiles; t++)
+        if (s->tiles[t].kind == MT_TILE_MATMUL ? gemm : others) s->tiles[t].kind = MT_TILE_COPY, s->tiles[t].rows = 0;
+}
+
+static void empty_puts(struct mt_overlap_schedule *s) {
+    for (int j = 0; j < s->nputs; j++) s->puts[j].rows = 0;
+}
+
+/* Only the tiles of the GEMM, or only the others; nothing is awaited or put. */
+static void keep_tiles(struct mt_overlap_schedule *s, bool gemm) {
+    int kept = 0;
+    for (int t = 0; t < s->ntiles; t++) {
+        if ((s->tiles[t].kind == MT_TILE_MATMUL) != gemm) continue;
+        s->tiles[kept] = s->tiles[t];
+        s->tiles[kept++].nwaits = 0;
+    }
+    s->ntiles = kept;
+    s->nputs = 0;
+}
+
+void mt_bench_variant_reduce(struct mt_bench_variant *v) {
+    struct mt_overlap_schedule *s = &v->schedule;
+    switch (v->part) {
+    case MT_BENCH_PUTS: empty_tiles(s, true, false); break;
+    case MT_BENCH_FLAGS: empty_tiles(s, true, true), empty_puts(s); break;
+    case MT_BENCH_IN_STEP: empty_tiles(s, false, true), empty_puts(s); break;
+    case MT_BENCH_TILES: keep_tiles(s, true); break;
+    case MT_BENCH_SUMS: keep_tiles(s, false); break;
+    default: break;
+    }
+}
+
+/* ---- work ---- */
+
+/* The compute stream comes first and last, so that the GEMM of one instance follows the message of the one before. */
+static void queue_sequential(struct mt_bench_case *c, struct mt_bench_variant *v) {
+    struct mt_bench_overlap *b = c->bench;
+    bool gather = c->problem.form == MT_OVERLAP_GATHER, works = v->part == MT_BENCH_SEQUENTIAL;
+    if (works && !gather) mt_stream_op(b->compute, c->backend, &c->gemm, NULL);
+    mt_event_record(b->computed, b->compute);
+    mt_stream_wait(b->talk, b->computed);
+    if (works) mt_stream_coll(b->talk, &v->message, NULL);
+    mt_event_record(b->told, b->talk);
+    mt_stream_wait(b->compute, b->told);
+    if (works && gather) mt_stream_op(b->compute, c->backend, &c->gemm, NULL);
+}
+
+void mt_bench_variant_queue(struct mt_bench_case *c, struct mt_bench_variant *v) {
+    struct mt_bench_overlap *b = c->bench;
+    switch (v->part) {
+    case MT_BENCH_GEMM: mt_stream_op(b->compute, c->backend, &c->gemm, NULL); break;
+    case MT_BENCH_COLLECTIVE: mt_stream_coll(b->talk, &v->message, NULL); break;
+    case MT_BENCH_SEQUENTIAL:
+    case MT_BENCH_HANDOVER: queue_sequential(c, v); break;
+    default: mt_stream_overlap(b->compute, &v->call, NULL);
+    }
+}
+
+static enum mt_status finish(const struct mt_bench_overlap *b, struct mt_err *err) {
+    enum mt_status st = mt_stream_sync(b->talk, b->options->deadline_s, err);
+    return st ? st : mt_stream_sync(b->compute, b->options->deadline_s, err);
+}
+
+static void fail(struct mt_bench_case *c, const struct mt_bench_variant *v, struct mt_err *err) {
+    mt_err_context(err, "%s %lld,%lld,%lld, %s", mt_overlap_name(c->problem.form), (long long)c->shape[0],
+                   (long long)c->shape[1], (long long)c->shape[2], v->name);
+    if (c->window) mt_window_abort(c->window, err->text);
+    mt_session_abort(err);
+}
+
+static double slowest(double value) {
+    MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return value;
+}
+
+double mt_bench_variant_run(struct mt_bench_case *c, struct mt_bench_variant *v, int count, double *own_s) {
+    struct mt_err err = MT_ERR_INIT;
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start_s = mt_now_s();
+    for (int i = 0; i < count; i++) mt_bench_variant_queue(c, v);
+    if (finish(c->bench, &err)) fail(c, v, &err);
+    *own_s = (mt_now_s() - start_s) / count;
+    mt_watch_progress();
+    return slowest(*own_s);
+}
+
+/* ---- turns ---- */
+
+static void capture(struct mt_bench_case *c, struct mt_bench_variant *v) {
+    struct mt_bench_overlap *b = c->bench;
+    struct mt_err err = MT_ERR_INIT;
+    bool talks = v->part == MT_BENCH_COLLECTIVE;
+    struct mt_stream *streams[2] = {talks ? b->talk : b->compute, b->talk};
+    bool both = v->part == MT_BENCH_SEQUENTIAL || v->part == MT_BENCH_HANDOVER;
+    enum mt_status st = mt_capture_begin(streams, both ? 2 : 1, &v->capture, &err);
+    if (!st) {
+        for (int i = 0; i < v->instances; i++) mt_bench_variant_queue(c, v);
+        st = mt_capture_end(v->capture, &err);
+    }
+    if (st) fail(c, v, &err);
+}
+
+void mt_bench_variant_prepare(struct mt_bench_case *c, struct mt_bench_variant *v) {
+    bool captures = mt_device_captures(c->bench->device);
+    double own_s, each_s = mt_bench_variant_run(c, v, 2, &own_s);
+    v->instances = (int)fmin(fmax(turn_s / fmax(each_s, 1e-6), captures ? LEAST_CAPTURED : 1), MOST_INSTANCES);
+    if (captures) capture(c, v);
+}
+
+static enum mt_status launch(struct mt_bench_case *c, struct mt_bench_variant *v, struct mt_err *err) {
+    struct mt_bench_overlap *b = c->bench;
+    struct mt_stream *stream = v->part == MT_BENCH_COLLECTIVE ? b->talk : b->compute;
+    uint64_t number;
+    enum mt_status st = mt_capture_launch(v->capture, &one_step, &number, err);
+    if (st) return st;
+    mt_event_record(b->computed, stream);
+    return mt_event_sync(b->computed, b->options->deadline_s, err);
+}
+
+void mt_bench_variant_turn(struct mt_bench_case *c, struct mt_bench_variant *v, int round) {
+    struct mt_err err = MT_ERR_INIT;
+    if (!v->capture) {
+        v->time_s[round] = mt_bench_variant_run(c, v, v->instances, &v->own_s[round]);
+        return;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start_s = mt_now_s();
+    if (launch(c, v, &err)) fail(c, v, &err);
+    v->own_s[round] = (mt_now_s() - start_s) / v->instances;
+    v->time_s[round] = slowest(v->own_s[round]);
+    mt_watch_progress();
+}
+
+void mt_bench_variant_release(struct mt_bench_variant *v) {
+    if (v->capture) mt_capture_free(v->capture);
+    mt_overlap_schedule_release(&v->schedule);
+    mt_schedule_release(&v->steps);
+}

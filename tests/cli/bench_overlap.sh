@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# motley bench overlap: what it refuses; all forms on two ranks, and ragged on three; what is printed fits together.
+# Which form is faster, and how well that was predicted, is not judged here.
+. "$SOURCE/tests/cli/lib.bash"
+command -v jq >/dev/null || { echo "needs jq"; exit 77; }
+on() { local n=$1; shift; mpirun --oversubscribe --bind-to none -n "$n" $MOTLEY bench overlap "$@"; }
+bench="$MOTLEY bench overlap"
+
+refused 2 'measure what? Name a shape' $bench
+refused 2 '--shape: must be M,N,K, not "64,64"' $bench --shape 64,64
+refused 2 '--shape: ' $bench --shape 64,0,64
+refused 2 '--shape: ' $bench --shape 64x64x64
+refused 2 '--form: "gathr" is not known here' $bench --form gathr --shape 64,64,64
+refused 2 '--precision: "f8" is not known here' $bench --precision f8 --shape 64,64,64
+refused 2 '--shares: must be as 5:3, not "5,3"' $bench --shares 5,3 --shape 64,64,64
+refused 2 '--shares: ' $bench --shares 5:0 --shape 64,64,64
+refused 2 '--repetitions: ' $bench --repetitions 0 --shape 64,64,64
+refused 2 '"more"' $bench --shape 64,64,64 more
+refused 2 'there is one rank, and nothing to communicate' $bench --shape 64,64,64
+refused 2 '--shares: lists 3 ranks, but there are 2' on 2 --shares 1:1:1 --shape 64,64,64
+refused 2 'M 1 is too small: rank 1 would have none of it' on 2 --shape 1,64,64
+refused 2 'nowhere/b.json' on 2 --shape 64,64,64 --json=nowhere/b.json
+refused 2 'is not a kind of device' $bench --shape 64,64,64 --device abacus
+
+# fits FILE CASES: within each case one variant is chosen and one is best; ratios, errors and the summary agree.
+fits() {
+  jq -e --argjson cases "$2" '
+    def near(a; b): (a - b) * (a - b) <= 1e-18 * b * b;
+    [.tables[] | select(.name == "variants")] as $tables | (.tables[] | select(.name == "overlap")) as $all |
+    (.tables[] | select(.name == "choices") | .rows[0]) as $choices |
+    ($tables | length) == $cases and ($all.rows | length) == $cases and $choices.cases == $cases and
+    ([$tables[] | .rows | map(select(.eta != null)) as $whole |
+      (map(select(.verdict | test("chosen"))) | length) == 1 and (map(select(.verdict | test("best"))) | length) == 1 and
+      (map(select(.variant == "GEMM")) | length) == 1 and (map(select(.variant == "sequential" and .speedup == 1)) | length) == 1 and
+      ($whole | length) > 3 and (map(.time_s > 0) | all) and
+      ($whole | map(.predicted_s > 0 and .speedup > 0 and near(.prediction_error + 1; .predicted_s / .time_s)) | all) and
+      ($whole | min_by(.time_s) | .verdict | test("best")) and
+      (map(select(.eta == null) | .predicted_s == null and .verdict == "") | all)] | all) and
+    ([range($cases) | . as $i | $all.rows[$i] as $line | $tables[$i].rows as $rows |
+      ($rows[] | select(.verdict | test("chosen"))) as $chosen | ($rows[] | select(.verdict | test("best"))) as $best |
+      $line.form == $chosen.form and $line.m == $chosen.m and $line.n == $chosen.n and $line.k == $chosen.k and
+      $line.chosen == $chosen.variant and $line.chosen_s == $chosen.time_s and $line.speedup == $chosen.speedup and
+      $line.eta == $chosen.eta and $line.best == $best.variant and $line.gemm_s == $rows[0].time_s and
+      $line.collective_s == ($rows | map(select(.eta == null) | .time_s) | .[1:] | min) and
+      (if $chosen.variant == $best.variant then $line.to_best == 1 else true end)] | all) and
+    near($choices.mean_error; [$tables[].rows[] | select(.eta != null) | .prediction_error | fabs] | add / length) and
+    $choices.near_best == ($all.rows | map(select(.to_best <= 1.02)) | length)' "$1" >/dev/null || fail "$(cat "$1")"
+}
+
+on 2 --shape 96,80,64 --shape 40,24,56 --repetitions 3 --json=two.json >out.txt 2>err.txt || fail "$(cat err.txt out.txt)"
+fits two.json 6
+has 'operands of seed 20261123' out.txt || fail "$(cat out.txt)"
+[ "$(jq -r '.tables[] | select(.name == "overlap") | .rows[].form' two.json | sort | uniq -c | tr -s ' ' | tr '\n' ';')" = \
+  ' 2 AllGather+GEMM; 2 GEMM+AllReduce; 2 GEMM+ReduceScatter;' ] || fail "$(cat two.json)"
+for name in 'chunk 48' 'mix 0' 'mix 4' direct; do has "^  $name " out.txt || fail "no '$name': $(cat out.txt)"; done
+
+# Ragged, of the types that are wider inside; one form, and to standard output.
+on 3 --shape 97,53,41 --shares 5:1:2 --precision bf16 --repetitions 2 --json >three.json 2>err.txt || fail "$(cat err.txt)"
+fits three.json 3
+for precision in f64 f16 tf32; do
+  on 2 --shape 33,48,70 --shares 2:1 --precision $precision --form reduce --form gather --repetitions 1 --json=more.json \
+    >out.txt 2>err.txt || fail "$(cat err.txt)"
+  fits more.json 2
+  has ", 2 ranks; $precision; medians of 1 rounds" out.txt || fail "$(cat out.txt)"
+done
