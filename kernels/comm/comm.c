@@ -2,7 +2,9 @@
 #include "kernels/comm/comm.h"
 
 void mt_comm_free(struct mt_comm *comm) {
-    if (comm) comm->class->release(comm);
+    if (!comm) return;
+    mt_comm_free(comm->host);
+    comm->class->release(comm);
 }
 
 enum mt_status mt_comm_expose(struct mt_comm *comm, void *memory, int64_t size_bytes, struct mt_rma **rma,

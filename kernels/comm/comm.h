@@ -60,6 +60,8 @@ struct mt_comm {
     const struct mt_comm_class *class;
     int rank, nranks;
     const int *names; /* [nranks]: by which messages name ranks, the caller's; null: by their numbers */
+    /* Of one that moves devices' memory: the same ranks' communicator for their hosts, freed with it; or null. */
+    struct mt_comm *host;
 };
 
 static inline int mt_comm_rank_name(const struct mt_comm *comm, int rank) {

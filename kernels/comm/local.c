@@ -158,7 +158,7 @@ void mt_comm_local_new(int nranks, struct mt_comm **comms) {
     for (int i = 0; i < nranks * nranks; i++) mt_cond_init(&shared->boxes[i].arrived);
     for (int r = 0; r < nranks; r++) {
         struct local *local = mt_calloc(1, sizeof *local);
-        *local = (struct local){{&local_class, r, nranks, NULL}, shared};
+        *local = (struct local){{.class = &local_class, .rank = r, .nranks = nranks}, shared};
         comms[r] = &local->comm;
     }
 }

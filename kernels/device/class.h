@@ -45,7 +45,6 @@ struct mt_device_class {
     void (*stream_op)(struct mt_stream *stream, const struct mt_backend *backend, const struct mt_call *call,
                       double *seconds);
     void (*stream_coll)(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds);
-    /* Null: it has no overlapped instructions. */
     void (*stream_overlap)(struct mt_stream *stream, struct mt_overlap_call *call, double *seconds);
     void (*stream_copy)(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from,
                         int64_t size_bytes);

@@ -199,10 +199,6 @@ void mt_stream_overlap(struct mt_stream *stream, struct mt_overlap_call *call, d
     stream->device->class->stream_overlap(stream, call, seconds);
 }
 
-bool mt_device_overlaps(const struct mt_device *device) {
-    return device->class->stream_overlap != NULL;
-}
-
 void mt_stream_copy(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from, int64_t size_bytes) {
     stream->device->class->stream_copy(stream, direction, to, from, size_bytes);
 }

@@ -151,9 +151,8 @@ void mt_stream_op(struct mt_stream *stream, const struct mt_backend *backend, co
                   double *seconds);
 void mt_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds);
 /* A GEMM with its collective (kernels/overlap/overlap.h), on the stream that computes; no other stream may communicate
- * meanwhile. Only where mt_device_overlaps. */
+ * meanwhile. The window is mt_device_window_new's (kernels/device/window.h). */
 void mt_stream_overlap(struct mt_stream *stream, struct mt_overlap_call *call, double *seconds);
-bool mt_device_overlaps(const struct mt_device *device);
 /* A copy in the stream's order, between the device's memory and the host's (mt_device_host_alloc). */
 enum mt_copy { MT_COPY_IN, MT_COPY_OUT };
 void mt_stream_copy(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from, int64_t size_bytes);

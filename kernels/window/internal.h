@@ -33,6 +33,7 @@ struct mt_window {
     bool failed;
     char **part;                     /* [nranks]: of this host; else null */
     struct mt_window_remote *remote; /* null: all ranks are on this host */
+    struct mt_window_memory *memory; /* elsewhere, or null */
     /* what mt_window_free gives back */
     char *mapping;
     int64_t mapping_bytes;

@@ -24,6 +24,7 @@ void mt_window_free(struct mt_window *w) {
     if (!w) return;
     struct mt_err ignored = MT_ERR_INIT;
     if (!w->users && !w->failed) mt_window_barrier(w, &ignored);
+    if (w->memory) w->memory->release(w, w->memory);
     if (!w->users) atomic_store(&mt_window_header(w, w->rank)->process, 0);
     bool exposed = w->remote && w->failed; /* ranks of other hosts may still access it */
     mt_window_remote_free(w->remote, w->failed);

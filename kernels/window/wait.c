@@ -68,6 +68,11 @@ static enum mt_status look_for_dead(struct mt_window *w, const char *what, struc
     return MT_OK;
 }
 
+enum mt_status mt_window_check(struct mt_window *w, const char *what, struct mt_err *err) {
+    enum mt_status st = look_for_abort(w, err);
+    return st ? st : look_for_dead(w, what, err);
+}
+
 static enum mt_status stall(struct mt_window *w, const char *what, struct mt_err *err) {
     char host[64];
     host_name(host);

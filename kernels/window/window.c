@@ -22,6 +22,22 @@ int64_t mt_window_size_bytes(const struct mt_window *w) {
     return w->size_bytes;
 }
 
+void mt_window_attach(struct mt_window *w, struct mt_window_memory *memory) {
+    w->memory = memory;
+}
+
+const struct mt_window_memory *mt_window_attached(const struct mt_window *w) {
+    return w->memory;
+}
+
+bool mt_window_failed(const struct mt_window *w) {
+    return w->failed;
+}
+
+double mt_window_deadline_s(const struct mt_window *w) {
+    return w->deadline_s;
+}
+
 static inline bool inside(const struct mt_window *w, int64_t at, int64_t size_bytes) {
     return at >= 0 && size_bytes >= 0 && at <= w->size_bytes - size_bytes;
 }

@@ -92,5 +92,21 @@ enum mt_status mt_window_barrier(struct mt_window *window, struct mt_err *err);
 
 /* End all waits of all ranks with MT_EPEER and this reason. */
 void mt_window_abort(struct mt_window *window, const char *reason);
+/* For a rank that waits elsewhere, for `what`: MT_EPEER if someone gave up, or a process of this host has ended. */
+enum mt_status mt_window_check(struct mt_window *window, const char *what, struct mt_err *err);
+
+/* ---- memory elsewhere: of GPUs (kernels/device/window.h) ----
+ *
+ * Puts, signals and waits there are the devices' own; the window's own memory serves ranks' hosts meanwhile. */
+struct mt_window_memory {
+    char **part; /* [nranks]: each rank's, as this process addresses it; null: out of reach */
+    int64_t size_bytes;
+    void (*release)(struct mt_window *window, struct mt_window_memory *memory); /* with the window */
+    void *context;
+};
+void mt_window_attach(struct mt_window *window, struct mt_window_memory *memory);
+const struct mt_window_memory *mt_window_attached(const struct mt_window *window); /* or null */
+bool mt_window_failed(const struct mt_window *window); /* after an error: others may still access its memory */
+double mt_window_deadline_s(const struct mt_window *window);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernels/device/in_place.h"
-#include "kernels/window/window.h"
+#include "kernels/device/window.h"
 #include "launcher/execute/internal.h"
 #include "launcher/execute/merge.h"
 
@@ -142,6 +142,7 @@ static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const 
     run->messages = mt_new(&ex->host, struct mt_coll_call, low->ninstrs);
     run->overlaps = low->nregions ? mt_new(&ex->host, struct mt_overlap_call, low->ninstrs) : NULL;
     run->epochs = mt_new(&ex->host, int64_t, low->nregions + 1);
+    run->epochs_of_run = mt_new(&ex->host, int64_t, low->nregions + 1);
     run->backends = mt_new(&ex->host, const struct mt_backend *, low->ninstrs);
     run->events = mt_new(&ex->host, struct mt_event *, low->ninstrs);
     run->seconds = (double(*)[2])mt_new(&ex->host, double, 2 * low->ninstrs);
@@ -170,13 +171,7 @@ static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const 
 /* Collective, and first of all: a rank that fails later would leave the others waiting here. */
 static enum mt_status open_window(struct mt_executor *ex, struct mt_err *err) {
     if (!ex->window_bytes) return MT_OK;
-    if (!mt_device_overlaps(ex->device)) {
-        mt_fail(err, MT_EINPUT, "a device of kind \"%s\" runs no overlapped instructions", mt_device_kind(ex->device));
-        return mt_err_hint(err, "plan with --overlap none");
-    }
-    int *node = mt_new(&ex->host, int, ex->comm->nranks);
-    enum mt_status st = mt_window_hosts(ex->comm, ex->deadline_s, node, err);
-    return st ? st : mt_window_new(ex->comm, node, ex->window_bytes, ex->deadline_s, &ex->window, err);
+    return mt_device_window_new(ex->device, ex->comm, ex->window_bytes, ex->deadline_s, &ex->window, err);
 }
 
 enum mt_status mt_executor_new(struct mt_device *device, struct mt_comm *comm, const struct mt_lowered *train,
@@ -219,7 +214,8 @@ out:
 
 void mt_executor_free(struct mt_executor *ex) {
     if (!ex) return;
-    for (int r = 0; r < MT_NRUNS; r++) mt_capture_free(ex->runs[r].capture);
+    for (int r = 0; r < MT_NRUNS; r++)
+        for (int c = 0; c < ex->runs[r].ncaptures; c++) mt_capture_free(ex->runs[r].captures[c]);
     for (int s = 0; s < ex->nstreams; s++) mt_stream_free(ex->streams[s]);
     for (int s = 0; s < ex->nstreams; s++) mt_event_free(ex->tails[s]);
     for (int p = 0; p < ex->nslots; p++) {

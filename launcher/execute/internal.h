@@ -34,16 +34,20 @@ struct replay {
     } * reported;      /* scalars for reports */
     int nreported;
 
-    struct mt_capture *capture;
-    bool ran; /* eagerly, at least once */
+    /* Of a program with overlapped instructions there are two, for both parities of their epochs, used in turns. */
+    struct mt_capture *captures[2];
+    int ncaptures;
+    int64_t count, captured_at; /* runs that were queued; those when it was captured */
+    int64_t *epochs_of_run;     /* [regions]: by how many a run advances them */
+    bool ran;                   /* eagerly, at least once */
     bool uncapturable;
 };
 
 struct slot {
     char *memory; /* host memory, for copies in stream order */
     enum mt_run run;
-    struct mt_event *done; /* a launched run and the copies of its results have ended */
-    bool launched;
+    struct mt_event *done;       /* a launched run and the copies of its results have ended */
+    struct mt_capture *launched; /* or null */
     uint64_t launch;
     double submitted_s;
     struct mt_run_times times; /* of an eager run: known when it returns */

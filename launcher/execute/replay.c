@@ -197,36 +197,56 @@ static void queue_all(struct mt_executor *ex, struct replay *run) {
     queue_block(ex, run, MT_EPILOGUE, true, false);
 }
 
+/* Capture a run; of a program with overlapped instructions also the one after it, whose epochs have the other parity.
+ */
+static enum mt_status capture_runs(struct mt_executor *ex, struct replay *run, struct mt_err *err) {
+    const int nregions = run->low->nregions;
+    int64_t *epochs = mt_arena_memdup(&ex->host, run->epochs, (size_t)(nregions + 1) * sizeof *epochs);
+    enum mt_status st = MT_OK;
+    run->captured_at = run->count;
+    for (int c = 0; c < (nregions ? 2 : 1) && !st; c++) {
+        if ((st = mt_capture_begin(ex->streams, ex->nstreams, &run->captures[c], err))) break;
+        queue_all(ex, run);
+        if (!(st = mt_capture_end(run->captures[c], err))) run->ncaptures++;
+        for (int r = 0; r < nregions && !c; r++) run->epochs_of_run[r] = run->epochs[r] - epochs[r];
+    }
+    memcpy(run->epochs, epochs, (size_t)nregions * sizeof *epochs); /* nothing ran */
+    while (st && run->ncaptures) mt_capture_free(run->captures[--run->ncaptures]);
+    return st;
+}
+
 /* Capture a program that has run once. One that cannot be captured goes on running eagerly. */
 static void capture(struct mt_executor *ex, enum mt_run which) {
     static const char *const names[MT_NRUNS] = {"training step", "forward pass"};
     struct replay *run = &ex->runs[which];
     struct mt_err err = MT_ERR_INIT;
     double start_s = mt_now_s();
-    if (run->capture || run->uncapturable || !run->ran || ex->trace || !mt_device_captures(ex->device)) return;
-    enum mt_status st = mt_capture_begin(ex->streams, ex->nstreams, &run->capture, &err);
-    if (!st) {
-        queue_all(ex, run);
-        st = mt_capture_end(run->capture, &err);
-    }
-    if (!st) {
+    if (run->ncaptures || run->uncapturable || !run->ran || ex->trace || !mt_device_captures(ex->device)) return;
+    if (!capture_runs(ex, run, &err)) {
         mt_log(MT_LOG_DEBUG, "the %s is captured: %lld instructions, %.3f s", names[which],
                (long long)run->low->ninstrs, mt_now_s() - start_s);
         return;
     }
-    run->capture = NULL;
     run->uncapturable = true;
     mt_log(MT_LOG_WARN, "the %s cannot be captured, and runs slower: %s", names[which], err.text);
+}
+
+/* The capture for the parity of the epochs. */
+static struct mt_capture *next_capture(struct replay *run) {
+    struct mt_capture *next = run->captures[(run->count - run->captured_at) % run->ncaptures];
+    for (int r = 0; r < run->low->nregions; r++) run->epochs[r] += run->epochs_of_run[r];
+    return next;
 }
 
 static enum mt_status launch(struct mt_executor *ex, struct slot *slot, struct mt_err *err) {
     struct replay *run = &ex->runs[slot->run];
     mt_executor_queue_inputs(ex, slot->run, false);
-    enum mt_status st = mt_capture_launch(run->capture, &ex->clock, &slot->launch, err);
+    struct mt_capture *next = next_capture(run);
+    enum mt_status st = mt_capture_launch(next, &ex->clock, &slot->launch, err);
     if (st) return st;
     mt_executor_queue_results(ex, slot);
     mt_event_record(slot->done, ex->streams[MT_STREAM_COMPUTE]);
-    slot->launched = true;
+    slot->launched = next;
     return MT_OK;
 }
 
@@ -240,10 +260,11 @@ enum mt_status mt_executor_submit(struct mt_executor *ex, enum mt_run which, con
     ex->clock = *clock;
     capture(ex, which);
     *slot = (struct slot){.memory = slot->memory, .run = which, .done = slot->done, .submitted_s = mt_now_s()};
-    enum mt_status st = run->capture && !ex->trace ? launch(ex, slot, err) : run_eagerly(ex, slot, err);
+    enum mt_status st = run->ncaptures && !ex->trace ? launch(ex, slot, err) : run_eagerly(ex, slot, err);
     if (st && ex->window && !ex->broken) mt_window_abort(ex->window, err->text);
     if (st) return st;
     run->ran = true;
+    run->count++;
     ex->submitted++;
     return MT_OK;
 }
@@ -254,7 +275,7 @@ static enum mt_status wait_for_launch(struct mt_executor *ex, struct slot *slot,
     if (st) return st;
     slot->times.end_s = mt_now_s();
     slot->times.wall_s = slot->times.end_s - fmax(slot->submitted_s, ex->times.end_s);
-    mt_capture_times(ex->runs[slot->run].capture, slot->launch, slot->times.stream_s);
+    mt_capture_times(slot->launched, slot->launch, slot->times.stream_s);
     return MT_OK;
 }
 

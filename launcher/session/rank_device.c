@@ -142,5 +142,7 @@ enum mt_status mt_rank_wire_open(MPI_Comm comm, const char *kind, double deadlin
     enum mt_status st = mt_agree(comm, rank ? MT_OK : mt_comm_nccl_id(id, err), err);
     if (st) return st;
     MPI_Bcast(id, sizeof id, MPI_BYTE, 0, comm);
-    return mt_agree(comm, mt_comm_nccl_new(id, rank, nranks, deadline_s, wire, err), err);
+    *wire = NULL;
+    st = mt_agree(comm, mt_comm_nccl_new(id, rank, nranks, deadline_s, wire, err), err);
+    return st ? st : mt_agree(comm, mt_comm_mpi_new(&comm, &(*wire)->host, err), err);
 }

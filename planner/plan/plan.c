@@ -372,11 +372,6 @@ enum mt_status mt_plan_check(const struct mt_plan *plan, struct mt_err *err) {
     if (!plan->model[0]) return mt_fail(err, MT_EINPUT, "model: must not be empty");
     if (strcmp(plan->device, "cpu") && strcmp(plan->device, "cuda"))
         return mt_fail(err, MT_EINPUT, "device: \"%.60s\" must be \"cpu\" or \"cuda\"", plan->device);
-    if (plan->decisions.overlapped > 0 && strcmp(plan->device, "cpu")) {
-        mt_fail(err, MT_EINPUT, "gradients.overlapped: is \"%s\", but only CPUs run such instructions",
-                mt_overlapped_names[plan->decisions.overlapped]);
-        return mt_err_hint(err, "plan with --overlap none");
-    }
     if (plan->nranks < 1 || plan->nranks > MT_PLAN_MOST_RANKS)
         return mt_fail(err, MT_EINPUT, "ranks: there are %d, but must be from 1 to %d", plan->nranks,
                        MT_PLAN_MOST_RANKS);

@@ -95,7 +95,8 @@ struct mt_lower_options mt_planned_lower_options(struct mt_device *device) {
                                      .bandwidth_Bps = 1e9,
                                      .scratch_bytes = scratch_of,
                                      .worth_fusing = worth_fusing,
-                                     .context = device};
+                                     .context = device,
+                                     .chunks = !strcmp(mt_device_kind(device), "cuda")};
 }
 
 enum mt_status mt_planned_options_for(const char *kind, struct mt_device **device, struct mt_lower_options *options,
@@ -103,7 +104,7 @@ enum mt_status mt_planned_options_for(const char *kind, struct mt_device **devic
     *device = NULL;
     if (!strcmp(kind, "cuda")) { /* there may be no such device to ask */
         *options = (struct mt_lower_options){
-            .fuse = true, .latency_s = 30e-6, .bandwidth_Bps = 1e9, .scratch_bytes = scratch_of_gpu};
+            .fuse = true, .latency_s = 30e-6, .bandwidth_Bps = 1e9, .scratch_bytes = scratch_of_gpu, .chunks = true};
         return MT_OK;
     }
     enum mt_status st = mt_device_open(kind, device, err);

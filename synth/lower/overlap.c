@@ -1,4 +1,5 @@
 /* Overlapped instructions: a matmul and its collective become one, with its schedule and its place in the window. */
+#include "kernels/overlap/chunk.h"
 #include "synth/lower/internal.h"
 
 void mt_lowering_pair(struct mt_lowering *l) {
@@ -68,6 +69,8 @@ static int64_t no_scratch(void *context, const struct mt_call *call) {
 
 int64_t mt_overlapped_scratch_bytes(const struct mt_lowering *l, const struct mt_linstr *c) {
     const struct mt_lower_options *o = l->options;
-    return mt_overlap_scratch_bytes(&c->overlap->problem, c->overlap->me,
-                                    o->scratch_bytes ? o->scratch_bytes : no_scratch, o->context);
+    int64_t (*of_gemm)(void *, const struct mt_call *) = o->scratch_bytes ? o->scratch_bytes : no_scratch;
+    const struct mt_overlap *problem = &c->overlap->problem;
+    return o->chunks ? mt_overlap_chunks_scratch_bytes(problem, c->overlap->me, of_gemm, o->context)
+                     : mt_overlap_scratch_bytes(problem, c->overlap->me, of_gemm, o->context);
 }

@@ -89,7 +89,9 @@ $MOTLEY show program none.json --lowered >program.txt
 ! grep -q '; overlapped: \|^window' program.txt || fail "something is overlapped"
 $MOTLEY show flag.json | has 'GEMMs' || fail "motley show does not tell"
 refused 2 'is not known' $MOTLEY plan $job --overlap sometimes -o x.json
-refused 2 'only CPUs run such instructions' $MOTLEY plan $job --device cuda --overlap scatter -o x.json
+$MOTLEY plan $job --device cuda --storage split --storage-shares embed=16,0,16 --overlap scatter -o gpu.json >said.txt
+$MOTLEY show program gpu.json --lowered >program.txt
+grep -q '; overlapped: ' program.txt && grep -q '^window [1-9]' program.txt || fail "nothing is overlapped on GPUs"
 
 # With a cluster they are there where they are predicted to be faster, and nowhere else.
 figure() { sed -n 's/.*"step_s": \([^,]*\),.*/\1/p' "$1" | head -n 1; }

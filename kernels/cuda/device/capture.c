@@ -47,8 +47,9 @@ struct cuda_part {
     uint64_t *times; /* [SLOTS][MOST_TIMESTAMPS] nanoseconds */
     CUdeviceptr mark_at, times_at;
     uint32_t ntimestamps;
-    bool working; /* in a span */
-    int since;    /* items since the last timestamp */
+    struct mt_window *window; /* of its overlapped GEMMs; or null */
+    bool working;             /* in a span */
+    int since;                /* items since the last timestamp */
     struct item *items;
     int nitems, items_capacity;
     struct span *spans;
@@ -85,6 +86,14 @@ static struct cuda_capture *capture_of(struct mt_capture *capture) {
 
 const struct cuda_queue *cuda_part_queue(const struct cuda_part *part) {
     return &part->queue;
+}
+
+void cuda_part_overlaps(struct cuda_part *part, struct mt_window *window) {
+    part->window = window;
+}
+
+struct mt_window *cuda_part_window(const struct cuda_part *part) {
+    return part->window;
 }
 
 static enum mt_status timestamp(struct cuda_part *part, struct mt_err *err) {

@@ -24,6 +24,9 @@ enum mt_status cuda_part_begin(struct cuda_part *part, bool collective, struct m
 enum mt_status cuda_part_end(struct cuda_part *part, const char *what, bool collective, bool timestamps,
                              struct mt_err *err);
 enum mt_status cuda_part_wait(struct cuda_part *part, struct mt_err *err);
+/* It has overlapped GEMMs, on this window. */
+void cuda_part_overlaps(struct cuda_part *part, struct mt_window *window);
+struct mt_window *cuda_part_window(const struct cuda_part *part); /* or null */
 
 /* ---- when it has been launched; any thread ---- */
 

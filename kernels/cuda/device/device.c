@@ -200,6 +200,7 @@ static const struct mt_device_class class = {
     .stream_free = cuda_stream_free,
     .stream_op = cuda_stream_op,
     .stream_coll = cuda_stream_coll,
+    .stream_overlap = cuda_stream_overlap,
     .stream_copy = cuda_stream_copy,
     .stream_wait = cuda_stream_wait,
     .stream_query = cuda_stream_query,

@@ -20,6 +20,7 @@
 #include "kernels/cuda/nccl/comm.h"
 #include "kernels/cuda/nccl/pipeline.h"
 #include "kernels/cuda/device/internal.h"
+#include "kernels/cuda/device/overlap.h"
 #include "kernels/cuda/device/times.h"
 
 enum { MARK_EVERY = 16, NCLOCKS = 16 };
@@ -47,6 +48,7 @@ struct cuda_stream {
     struct cuda_queue queue;
     char name[16];
     struct cuda_pipeline pipeline;
+    struct cuda_overlaps overlaps;
     struct mt_err err; /* the first, until it has been reported */
     struct cuda_times times;
 
@@ -234,6 +236,30 @@ void cuda_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call,
     keep(s, &err);
 }
 
+static enum mt_status queue_overlap(struct cuda_stream *s, struct mt_overlap_call *call, double *seconds,
+                                    struct mt_err *err) {
+    const struct cuda_queue *queue = s->part ? cuda_part_queue(s->part) : &s->queue;
+    enum mt_status st = s->part ? cuda_part_begin(s->part, true, err) : mark(s, err);
+    if (!st && !s->part) st = cuda_times_begin(&s->times, seconds, err);
+    if (!st) st = cuda_overlaps_queue(&s->overlaps, queue, call, err);
+    if (!st && s->part) cuda_part_overlaps(s->part, call->window);
+    if (!st && !s->part) s->overlaps.window = call->window;
+    if (st || s->part) return st ? st : cuda_part_end(s->part, call->operands.what, true, true, err);
+    st = cuda_times_end(&s->times, seconds, err);
+    if (st) return st;
+    push(s, (struct item){.what = call->operands.what, .collective = true});
+    return mark(s, err);
+}
+
+void cuda_stream_overlap(struct mt_stream *stream, struct mt_overlap_call *call, double *seconds) {
+    struct cuda_stream *s = stream_of(stream);
+    struct mt_err err = MT_ERR_INIT;
+    if (!enter(s) || !queue_overlap(s, call, seconds, &err)) return;
+    mt_err_context(&err, "%s", call->operands.what);
+    name_device(s, &err);
+    keep(s, &err);
+}
+
 static enum mt_status queue_copy(struct cuda_stream *s, enum mt_copy direction, void *to, const void *from,
                                  int64_t size_bytes, struct mt_err *err) {
     size_t size = (size_t)size_bytes;
@@ -367,6 +393,15 @@ static enum mt_status fail_communicating(const struct cuda_stream *s, struct mt_
     return give_up(s, err);
 }
 
+/* Whether an overlapped GEMM of any stream has given up, or must; its peers learn of it. */
+static enum mt_status check_overlaps(const struct cuda_stream *s, struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    pthread_mutex_lock(&s->device->lock);
+    for (struct cuda_stream *t = s->device->streams; t && !st; t = t->next) st = cuda_overlaps_check(&t->overlaps, err);
+    pthread_mutex_unlock(&s->device->lock);
+    return st ? give_up(s, err) : MT_OK;
+}
+
 /* A number that changes with the stream's progress; within a launch, with that of any of its streams. */
 static uint64_t progress(struct cuda_stream *s) {
     pthread_mutex_lock(&s->device->lock);
@@ -394,9 +429,10 @@ static enum mt_status wait_idle(struct cuda_stream *s, CUevent event, double dea
             return fail_stalled(s, deadline_s, err);
         }
         if (cuda_nccl_check_all(err)) return fail_communicating(s, err);
+        if (check_overlaps(s, err)) return err->status;
         mt_sleep_s(nap_s);
     }
-    if (!result) return MT_OK;
+    if (!result) return check_overlaps(s, err);
     cuda_fail(err, result, "the GPU");
     return mt_err_context(err, "stream \"%s\"", s->name);
 }
@@ -421,6 +457,7 @@ enum mt_status cuda_stream_sync(struct mt_stream *stream, double deadline_s, str
     pthread_mutex_lock(&s->device->lock);
     drop(s, s->submitted);
     pthread_mutex_unlock(&s->device->lock);
+    if (!st) s->overlaps.window = NULL; /* it may be freed now */
     if (!st) st = cuda_times_resolve(&s->times, err);
     reported = cuda_stream_take_error(stream, &first);
     if (!reported) return st;
@@ -457,6 +494,7 @@ enum mt_status cuda_stream_launched(struct mt_stream *stream, const struct cuda_
                                     struct mt_err *err) {
     struct cuda_stream *s = stream_of(stream);
     s->times.chained = false;
+    if (cuda_part_window(part)) s->overlaps.window = cuda_part_window(part);
     push(s, (struct item){.part = part, .launch = launch});
     return mark(s, err);
 }
@@ -552,6 +590,7 @@ void cuda_stream_free(struct mt_stream *stream) {
     if (drained) {
         if (s->queue.stream) cuda_times_release(&s->times);
         cuda_pipeline_release(&s->pipeline);
+        cuda_overlaps_release(&s->overlaps);
         for (int i = 0; i < NCLOCKS; i++)
             if (s->clock_sent[i]) cuEventDestroy(s->clock_sent[i]);
         if (s->queue.clock) cuMemFree(s->queue.clock);

@@ -19,6 +19,12 @@ bool gemm_types(enum mt_type in, enum mt_type out) {
     return types[in].known && (out == in || out == MT_F32);
 }
 
+int32_t gemm_multiprocessors(const struct cuda *cuda) {
+    int all = 0;
+    bool part = !cuDeviceGetAttribute(&all, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, cuda->handle) && all > cuda->nsm;
+    return part ? cuda->nsm : 0;
+}
+
 /* A handle of the library belongs to a context; a device that was closed and opened again has another one. */
 enum mt_status gemm_library(cublasLtHandle_t *handle, struct mt_err *err) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

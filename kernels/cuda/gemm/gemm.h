@@ -85,6 +85,7 @@ struct gemm_choice {
     cublasLtMatmulAlgo_t algo; /* TILES: numbers of its own in algo.data */
 };
 
+int32_t gemm_multiprocessors(const struct cuda *cuda); /* as a shape's nsm */
 bool gemm_types(enum mt_type in, enum mt_type out); /* whether GEMMs of these types are supported */
 /* Enough for every choice. Does not depend on the addresses of operands. */
 int64_t gemm_scratch_bytes(const struct cuda *cuda, const struct gemm_shape *shape);

@@ -26,12 +26,10 @@ static int32_t alignment(const struct mt_call *call) {
 static struct gemm_shape shape_of(const struct cuda *cuda, const struct mt_call *call) {
     const struct mt_attr *attr = call->attr;
     const struct mt_tensor *y = &call->out[0];
-    int nsm = 0;
-    bool part = !cuDeviceGetAttribute(&nsm, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, cuda->handle) && nsm > cuda->nsm;
     return (struct gemm_shape){.m = mt_tensor_extent(y, 0, attr->nm),
                                .n = mt_tensor_extent(y, attr->nm, attr->nn),
                                .k = mt_tensor_extent(&call->in[0], attr->trans_a ? 0 : attr->nm, attr->nk),
-                               .nsm = part ? cuda->nsm : 0,
+                               .nsm = gemm_multiprocessors(cuda),
                                .align = alignment(call),
                                .in = (uint8_t)call->in[0].type,
                                .out = (uint8_t)y->type,

@@ -242,7 +242,7 @@ enum mt_status cuda_nccl_new(const void *id, int rank, int nranks, double deadli
     ncclUniqueId unique;
     struct nccl *nccl = mt_calloc(1, sizeof *nccl);
     memcpy(&unique, id, sizeof unique);
-    nccl->comm = (struct mt_comm){&nccl_class, rank, nranks, NULL};
+    nccl->comm = (struct mt_comm){.class = &nccl_class, .rank = rank, .nranks = nranks};
     nccl->deadline_s = deadline_s;
     if (cuda_nccl_join(nccl, &unique, rank, nranks, &nccl->world, err)) {
         release(&nccl->comm);

@@ -11,7 +11,7 @@
 #include "kernels/cuda/jit/shape.h"
 #include "kernels/cuda/overlap/fused.h"
 
-enum { MOST_RANKS = 8, UNIT = 8, PIECE_ELEMENTS = 4096, PIECE_PUT_BYTES = 16 << 10, WORK_HEAD = 3 };
+enum { MOST_RANKS = 8, UNIT = 8, PIECE_ELEMENTS = 4096, PIECE_PUT_BYTES = 16 << 10, WORK_HEAD = 4 };
 
 /* ---- as in fused.cu ---- */
 

@@ -52,6 +52,7 @@ struct maps {
     tensor_map a, b, staged[2];   /* of both copies of staging */
     tensor_map to[2][MOST_RANKS]; /* gather: a rank's rows of the result; else this rank's slot there, both copies */
 };
+enum { TILES, PIECES, ENDED, GIVEN_UP, DONE }; /* counters; given out; blocks; 1: someone has said so */
 struct call {
     char *part[MOST_RANKS]; /* of the window */
     const TYPE *a;
@@ -87,7 +88,9 @@ template <level L> __device__ inline bool await_all(const run &r, int first, int
         i64 least = ((i64)r.epoch - flag.lag) * flag.count;
         watch w = r.c.w;
         if (flag.from == r.c.me) w.deadline_ns *= 2; /* what this rank awaits of itself awaits a peer, which is named */
-        if (least > 0) fine = wait<L>((const u64 *)(r.c.part[r.c.me] + flag.place), (u64)least, w);
+        if (least > 0)
+            fine = wait<L>((const u64 *)(r.c.part[r.c.me] + flag.place), (u64)least, w,
+                           [&] { return !atomicExch(r.c.work + GIVEN_UP, 1); });
     }
     return fine;
 }
@@ -249,7 +252,7 @@ __device__ inline void copy_operand(const run &r, const box_row &box, const piec
 __device__ inline void move_pieces(const run &r) {
     for (;;) {
         int i = 0;
-        if (threadIdx.x % 32 == 0) i = (int)atomicAdd(r.c.work + 1, 1);
+        if (threadIdx.x % 32 == 0) i = (int)atomicAdd(r.c.work + PIECES, 1);
         i = __shfl_sync(~0u, i, 0);
         if (i >= r.c.npieces) return;
         const piece_row p = r.c.pieces[i];
@@ -263,7 +266,7 @@ __device__ inline void move_pieces(const run &r) {
         case COPY_OPERAND: copy_operand(r, box, p); break;
         }
         __syncwarp();
-        if (box.nsignals && threadIdx.x % 32 == 0 && is_last(r.c.work + 3 + p.box, (u32)box.pieces))
+        if (box.nsignals && threadIdx.x % 32 == 0 && is_last(r.c.work + DONE + p.box, (u32)box.pieces))
             raise_all(r, box.first_signal, box.nsignals);
         __syncwarp();
     }
@@ -297,7 +300,7 @@ __device__ inline void load_tiles(const run &r, const maps &maps, const stages &
     ring at = {0, 0};
     place_of_hand to = {0, 0};
     int next = 0;
-    for (tile_row t = tile_of(r.c, (int)atomicAdd(r.c.work, 1)), ahead;; t = ahead, to.next()) {
+    for (tile_row t = tile_of(r.c, (int)atomicAdd(r.c.work + TILES, 1)), ahead;; t = ahead, to.next()) {
         if (t.nwaits) {
             t.more &= (int)await_all<THREAD>(r, t.first_wait, t.nwaits);
             proxy_fence(); /* peers' stores, before loads by TMA */
@@ -313,10 +316,10 @@ __device__ inline void load_tiles(const run &r, const maps &maps, const stages &
             barrier_expect(barrier, STAGE_BYTES);
             load_slab<ROWS, TURN_A, false>(stage, a, t.from_row, s * SLAB, barrier, 0);
             load_slab<COLUMNS, TURN_B, false>(stage + A_BYTES, &maps.b, t.column, s * SLAB, barrier, 0);
-            if (s == TAKE_AT) next = (int)atomicAdd(r.c.work, 1);
+            if (s == TAKE_AT) next = (int)atomicAdd(r.c.work + TILES, 1);
             if (s == LOOK_AT) ahead = tile_of(r.c, next);
         }
-        if (r.c.slabs <= TAKE_AT) next = (int)atomicAdd(r.c.work, 1);
+        if (r.c.slabs <= TAKE_AT) next = (int)atomicAdd(r.c.work + TILES, 1);
         if (r.c.slabs <= LOOK_AT) ahead = tile_of(r.c, next);
     }
 }
@@ -416,8 +419,8 @@ extern "C" __global__ void __launch_bounds__(128 * (CONSUMERS + 1), 1)
         move_pieces(r);
     }
     __syncthreads();
-    if (threadIdx.x || !is_last(c.work + 2, gridDim.x)) return;
+    if (threadIdx.x || !is_last(c.work + ENDED, gridDim.x)) return;
     *c.epoch = epoch;
-    c.work[0] = c.work[1] = 0;
-    for (int i = 0; i < c.nboxes && word_load(c.w.aborted); i++) c.work[3 + i] = 0; /* pieces that were left */
+    c.work[TILES] = c.work[PIECES] = c.work[GIVEN_UP] = 0;
+    for (int i = 0; i < c.nboxes && word_load(c.w.aborted); i++) c.work[DONE + i] = 0; /* pieces that were left */
 }

@@ -2,7 +2,8 @@
  * of peers that is mapped (mt_device_import). A window's part is an address; every rank knows those of all.
  *
  *     put_signal<BLOCK>(peer + at, mine + at, bytes, (u64 *)(peer + ready), 1, ADD);  // all threads of the block call
- *     if (!wait<BLOCK>((u64 *)(mine + ready), epoch, watch)) return;                   // on the peer: the bytes are there
+ *     if (!wait<BLOCK>((u64 *)(mine + ready), epoch, watch)) return;                   // on the peer: the bytes are
+ * there
  *
  * Levels: what one thread, one warp or one block does together; all of its threads call, with equal arguments, and a
  * call begins and ends with the level's own barrier where other threads' accesses must be ordered.
@@ -14,17 +15,18 @@
  *     proxy_fence(); signal<THREAD>(...);
  *     wait<THREAD>(...); proxy_fence(); bulk_get(...);
  *
- * No spin is without end: each polls an abort word of this GPU's memory, that any rank may set, and the GPU's clock. One
- * that gives up sets the word, and says in `stalled` what it waited for. */
+ * No spin is without end: each polls an abort word of this GPU's memory, that any rank may set, and the GPU's clock.
+ * One that gives up sets the word, and says in `stalled` what it waited for. */
 #ifndef MT_KERNELS_CUDA_WINDOW_WINDOW_CUH
 #define MT_KERNELS_CUDA_WINDOW_WINDOW_CUH
 
 enum level { THREAD, WARP, BLOCK };
 
 struct watch {
-    u64 *aborted;     /* of this GPU; 0: nobody has given up */
-    u64 *stalled;     /* [3]: the signal's address, its value, what was waited for */
-    u64 deadline_ns;  /* of one wait */
+    u64 *aborted;    /* of this GPU; 0: nobody has given up */
+    u64 *stalled;    /* [3]: the signal's address, its value, what was waited for; [4]: the tag, if there is one */
+    u64 deadline_ns; /* of one wait */
+    u64 tag;         /* by which the host knows whose wait it was; 0: none */
 };
 
 /* ---- levels ---- */
@@ -106,19 +108,20 @@ __device__ inline bool test(const u64 *signal, u64 least) {
     return word_load(signal) >= least;
 }
 
-/* Until the signal is at least `least`; false: someone gave up, and all threads of the level return. */
-template <level L> __device__ inline bool wait(const u64 *signal, u64 least, const watch &w) {
+/* Until the signal is at least `least`; false: someone gave up, and all threads of the level return. claim(): whether
+ * this thread may say what it waited for; of many that give up at once, one. */
+template <level L, class F> __device__ inline bool wait(const u64 *signal, u64 least, const watch &w, F claim) {
     int fine = 1;
     if (!lane<L>()) {
         u64 begin = now_ns(), have;
         for (int spins = 0; (have = word_load(signal)) < least; spins++) {
             if (spins % 64) continue;
-            bool late = now_ns() - begin > w.deadline_ns;
-            if (late && !word_load(w.aborted)) {
+            if (now_ns() - begin > w.deadline_ns && !word_load(w.aborted) && claim()) {
                 w.stalled[0] = (u64)signal, w.stalled[1] = have, w.stalled[2] = least;
+                if (w.tag) w.stalled[3] = w.tag;
                 word_set(w.aborted, 1);
             }
-            if (late || word_load(w.aborted)) {
+            if (word_load(w.aborted)) {
                 fine = 0;
                 break;
             }
@@ -128,9 +131,12 @@ template <level L> __device__ inline bool wait(const u64 *signal, u64 least, con
     if constexpr (L == BLOCK) fine = __syncthreads_and(lane<L>() || fine);
     return fine;
 }
+template <level L> __device__ inline bool wait(const u64 *signal, u64 least, const watch &w) {
+    return wait<L>(signal, least, w, [] { return true; });
+}
 
-/* All ranks: what any of them put before is seen by all after. parts[n]: the ranks' windows; `place`: of n words, in each
- * the arrivals of one rank; `round` counts barriers, from 1. */
+/* All ranks: what any of them put before is seen by all after. parts[n]: the ranks' windows; `place`: of n words, in
+ * each the arrivals of one rank; `round` counts barriers, from 1. */
 template <level L>
 __device__ inline bool barrier(char *const *parts, i64 place, int rank, int n, u64 round, const watch &w) {
     bool fine = true;

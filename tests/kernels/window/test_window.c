@@ -81,7 +81,7 @@ static void lose(int n, int number) {
     struct mt_err err = MT_ERR_INIT;
     char *shared = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(shared != MAP_FAILED, "memory");
-    struct forked f = {{&forked_class, 0, n, NULL}, (pthread_barrier_t *)(void *)shared, shared + 4096};
+    struct forked f = {{.class = &forked_class, .nranks = n}, (pthread_barrier_t *)(void *)shared, shared + 4096};
     pthread_barrierattr_t attr;
     pthread_barrierattr_init(&attr);
     pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);

@@ -144,8 +144,12 @@ static int captured_compare(const struct mt_graph *g, const struct mt_choice *ch
     struct captured_end ends[2];
     CHECK_OK(mt_build(g, choice, &round.train, &err), err);
     CHECK_OK(mt_build_forward(g, choice, &round.forward, &err), err);
-    struct mt_lower_options options = {
-        .fuse = true, .latency_s = 1e-5, .bandwidth_Bps = 1e9, .scratch_bytes = captured_scratch, .context = device};
+    struct mt_lower_options options = {.fuse = true,
+                                       .latency_s = 1e-5,
+                                       .bandwidth_Bps = 1e9,
+                                       .scratch_bytes = captured_scratch,
+                                       .context = device,
+                                       .chunks = true};
     CHECK_OK(mt_lower(&round.train, rank, &options, &round.low[MT_RUN_TRAIN], &err), err);
     options.states = round.low[MT_RUN_TRAIN];
     CHECK_OK(mt_lower(&round.forward, rank, &options, &round.low[MT_RUN_FORWARD], &err), err);

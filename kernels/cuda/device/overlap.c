@@ -1,0 +1,142 @@
+/* Between streams and overlapped GEMMs: addresses of peers, epochs, and what becomes of waits in vain. */
+#include "kernels/cuda/device/overlap.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/base/wait.h"
+#include "kernels/device/window.h"
+
+static const double look_s = 0.02; /* between looks at the window */
+
+struct cuda_overlap_words { /* struct cuda_watch points to them */
+    uint64_t aborted, stalled[CUDA_OVERLAP_STALLED];
+};
+
+/* Puts go first where both streams have work: peers wait for them. */
+static enum mt_status make(struct cuda_overlaps *o, struct mt_err *err) {
+    int least, greatest;
+    if (o->words) return MT_OK;
+    CUDA_TRY(cuCtxGetStreamPriorityRange(&least, &greatest), err, "cuCtxGetStreamPriorityRange");
+    CUDA_TRY(cuStreamCreateWithPriority(&o->moves, CU_STREAM_NON_BLOCKING, greatest), err,
+             "cuStreamCreateWithPriority");
+    CUDA_TRY(cuEventCreate(&o->joint, CU_EVENT_DISABLE_TIMING), err, "cuEventCreate");
+    CUDA_TRY(cuMemHostAlloc((void **)&o->words, sizeof *o->words, CU_MEMHOSTALLOC_DEVICEMAP), err, "cuMemHostAlloc");
+    memset(o->words, 0, sizeof *o->words);
+    CUDA_TRY(cuMemHostGetDevicePointer(&o->words_at, o->words, 0), err, "cuMemHostGetDevicePointer");
+    return MT_OK;
+}
+
+void cuda_overlaps_release(struct cuda_overlaps *o) {
+    if (o->words) cuMemFreeHost(o->words);
+    if (o->joint) cuEventDestroy(o->joint);
+    if (o->moves) cuStreamDestroy(o->moves);
+    *o = (struct cuda_overlaps){.moves = NULL};
+}
+
+/* ---- queueing ---- */
+
+static int rank_of(const struct mt_overlap_call *call, int place) {
+    return call->operands.ranks ? call->operands.ranks[place] : place;
+}
+
+static int name_of(const struct mt_overlap_call *call, int rank) {
+    return call->operands.names ? call->operands.names[rank] : rank;
+}
+
+static enum mt_status locate(const struct mt_overlap_call *call, struct cuda_overlap *overlap, struct mt_err *err) {
+    overlap->me = -1;
+    for (int p = 0; p < call->problem->n; p++) {
+        int rank = rank_of(call, p);
+        char *part = mt_device_window_part(call->window, rank);
+        if (rank == mt_window_rank(call->window)) overlap->me = p;
+        if (!part) {
+            mt_fail(err, MT_EINPUT, "the GPU of rank %d cannot be reached: it is on another host", name_of(call, rank));
+            return mt_err_hint(err, "overlapped instructions need the GPUs of one host: plan with --overlap none");
+        }
+        overlap->parts[p] = (CUdeviceptr)(part + call->base);
+    }
+    assert(overlap->me >= 0);
+    overlap->epoch = overlap->parts[overlap->me] + (CUdeviceptr)mt_overlap_epoch_place(call->problem);
+    return MT_OK;
+}
+
+enum mt_status cuda_overlaps_queue(struct cuda_overlaps *o, const struct cuda_queue *queue,
+                                   struct mt_overlap_call *call, struct mt_err *err) {
+    if (o->failed) return mt_fail(err, MT_EPEER, "after an error, by which ranks are out of step");
+    if (call->problem->n > CUDA_OVERLAP_RANKS)
+        return mt_fail(err, MT_EINPUT, "%d ranks: at most %d share a host's GPUs", call->problem->n,
+                       CUDA_OVERLAP_RANKS);
+    enum mt_status st = make(o, err);
+    if (st) return st;
+    int64_t epoch = *call->epoch + 1;
+    struct cuda_overlap overlap = {.problem = call->problem,
+                                   .schedule = call->schedule,
+                                   .operands = &call->operands,
+                                   .copy = (int)(epoch % call->schedule->copies),
+                                   .chunk_rows = call->chunk_rows,
+                                   .watch = {.aborted = o->words_at + offsetof(struct cuda_overlap_words, aborted),
+                                             .stalled = o->words_at + offsetof(struct cuda_overlap_words, stalled),
+                                             .deadline_ns = (uint64_t)(1e9 * mt_window_deadline_s(call->window)),
+                                             .tag = (uint64_t)(uintptr_t)call},
+                                   .moves = o->moves,
+                                   .joint = o->joint};
+    if ((st = locate(call, &overlap, err))) return st;
+    st = cuda_overlap_run(queue, &overlap, call->how, err);
+    *call->epoch = epoch;
+    return st;
+}
+
+/* ---- waits in vain ---- */
+
+static bool awaits(const struct mt_overlap_schedule *s, int first, int count, int flag, int *from) {
+    for (int w = first; w < first + count; w++)
+        if (s->waits[w].flag == flag) {
+            *from = s->waits[w].from;
+            return true;
+        }
+    return false;
+}
+
+/* The first entry that awaits a flag, "tile" or "put"; null: none does. */
+static const char *entry_of(const struct mt_overlap_schedule *s, int flag, int *number, int *from) {
+    for (*number = 0; *number < s->ntiles; ++*number)
+        if (awaits(s, s->tiles[*number].first_wait, s->tiles[*number].nwaits, flag, from)) return "tile";
+    for (*number = 0; *number < s->nputs; ++*number)
+        if (awaits(s, s->puts[*number].first_wait, s->puts[*number].nwaits, flag, from)) return "put";
+    return NULL;
+}
+
+static enum mt_status stalled(const struct cuda_overlap_words *words, struct mt_err *err) {
+    const struct mt_overlap_call *call = (const struct mt_overlap_call *)(uintptr_t)words->stalled[3];
+    const int rank = mt_window_rank(call->window);
+    const char *part = mt_device_window_part(call->window, rank) + call->base;
+    int flag = (int)((words->stalled[0] - (uint64_t)(uintptr_t)part) / 8), number = 0, from = 0;
+    const char *entry = entry_of(call->schedule, flag, &number, &from);
+    char host[64] = "";
+    gethostname(host, sizeof host - 1);
+    mt_fail(err, MT_ESTALL,
+            "rank %d on %s has waited for %g s for rank %d, for %s %d of %s (flag %d is %llu, not >= %llu)",
+            name_of(call, rank), host, mt_window_deadline_s(call->window), name_of(call, rank_of(call, from)),
+            entry ? entry : "tile", number, call->operands.what, flag, (unsigned long long)words->stalled[1],
+            (unsigned long long)words->stalled[2]);
+    mt_window_abort(call->window, err->text);
+    return MT_ESTALL;
+}
+
+enum mt_status cuda_overlaps_check(struct cuda_overlaps *o, struct mt_err *err) {
+    if (!o->words || !o->window || o->failed) return MT_OK;
+    enum mt_status st = MT_OK;
+    double now_s = mt_now_s();
+    if (__atomic_load_n(&o->words->aborted, __ATOMIC_ACQUIRE)) {
+        st = stalled(o->words, err);
+    } else if (now_s - o->looked_s > look_s) {
+        o->looked_s = now_s;
+        st = mt_window_check(o->window, "an overlapped instruction", err);
+        if (st) __atomic_store_n(&o->words->aborted, 1, __ATOMIC_RELEASE);
+    }
+    o->failed = st != MT_OK;
+    return st;
+}

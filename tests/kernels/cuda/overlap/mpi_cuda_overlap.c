@@ -1,0 +1,286 @@
+/* Overlapped GEMMs by chunks, and in one kernel, on GPUs, each rank a process: ragged shares of all forms and types on
+ * windows that the ranks map of each other, ten epochs, some captured, with outputs, scratch and staging poisoned;
+ * compared with a GEMM in f64, equal bits in all epochs, replicas equal. A rank that stays away is named. Ranks share a
+ * GPU where there are too few. ranks: 2 3 */
+#include <math.h>
+#include <mpi.h>
+
+#include "kernels/comm/comm.h"
+#include "kernels/device/facts.h"
+#include "kernels/device/window.h"
+#include "kernels/overlap/chunk.h"
+#include "tests/kernels/overlap/job.h"
+
+enum { EAGER = 4 };
+static const uint64_t seed = 20261126;
+static const double deadline_s = 60;
+
+static struct mt_device *device;
+static struct mt_stream *stream;
+static struct mt_comm *comm;
+static int rank, nranks;
+
+/* The GPU of the rank's number, or the first. False on all ranks where there is none. */
+static bool open_device(void) {
+    struct mt_err err = MT_ERR_INIT;
+    char kind[32];
+    int opened, all;
+    snprintf(kind, sizeof kind, "cuda:%d", rank);
+    opened = mt_device_open(kind, &device, &err) == MT_OK;
+    if (!opened) {
+        err = (struct mt_err)MT_ERR_INIT;
+        opened = mt_device_open("cuda:0", &device, &err) == MT_OK;
+    }
+    CHECK(opened || err.status == MT_EMISSING || err.status == MT_EINPUT, "%s", err.text);
+    MPI_Allreduce(&opened, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (!opened) printf("skipped: rank %d: %s\n", rank, err.text);
+    return all;
+}
+
+static void *on_device(const void *host, int64_t bytes) {
+    struct mt_err err = MT_ERR_INIT;
+    void *memory;
+    CHECK_OK(mt_device_alloc(device, bytes + 1, &memory, &err), err);
+    CHECK_OK(mt_device_copy_in(device, memory, host, bytes, &err), err);
+    return memory;
+}
+
+static void poison(void *memory, int64_t bytes) {
+    struct mt_err err = MT_ERR_INIT;
+    static char block[1 << 16];
+    memset(block, 0xff, sizeof block);
+    CHECK_OK(mt_device_repeat(device, memory, bytes, block, sizeof block, &err), err);
+}
+
+static void sync(void) {
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_OK(mt_stream_sync(stream, 2 * deadline_s, &err), err);
+}
+
+static void barrier(struct mt_window *window) {
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_OK(mt_window_barrier(window, &err), err);
+}
+
+struct memory {
+    void *a, *b, *out, *whole, *scratch;
+    int64_t out_bytes, whole_bytes, poisoned_bytes;
+};
+
+static struct memory make_memory(const struct job *job) {
+    const struct mt_overlap *p = &job->problem;
+    bool gather = p->form == MT_OVERLAP_GATHER;
+    int64_t extent[2], share = p->shares[rank], at = job_start(p->shares, rank), size = mt_type_size(p->type);
+    struct mt_overlap_scratch places;
+    struct memory m = {0};
+    void *a = gather ? job_matrix(p, 0, job_start(p->rows, rank), p->rows[rank], 0, p->k, false)
+                     : job_matrix(p, 0, 0, p->m, at, share, job->trans_a);
+    void *b = gather ? job_matrix(p, 1, 0, p->k, at, share, job->trans_b)
+                     : job_matrix(p, 1, at, share, 0, p->cols, job->trans_b);
+    m.a = on_device(a, (gather ? p->rows[rank] * p->k : p->m * share) * size);
+    m.b = on_device(b, (gather ? p->k * share : share * p->cols) * size);
+    free(a);
+    free(b);
+    mt_overlap_extent(p, rank, MT_OVERLAP_OUT, extent);
+    m.out_bytes = extent[0] * extent[1] * mt_type_size(p->out);
+    m.whole_bytes = p->keep ? p->m * p->k * size : 0;
+    m.poisoned_bytes = mt_overlap_lay_out_scratch(p, rank, NULL, &places);
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_OK(mt_device_alloc(device, m.out_bytes + 1, &m.out, &err), err);
+    CHECK_OK(mt_device_alloc(device, m.whole_bytes + 1, &m.whole, &err), err);
+    CHECK_OK(mt_device_alloc(device, mt_device_overlap_scratch_bytes(device, p, rank), &m.scratch, &err), err);
+    return m;
+}
+
+static void free_memory(struct memory *m) {
+    mt_device_free(device, m->a);
+    mt_device_free(device, m->b);
+    mt_device_free(device, m->out);
+    mt_device_free(device, m->whole);
+    mt_device_free(device, m->scratch);
+}
+
+/* Captures of a run in either parity; without a change of the epoch. */
+static void capture(struct mt_overlap_call *call, struct mt_capture *captures[2]) {
+    struct mt_err err = MT_ERR_INIT;
+    int64_t epoch = *call->epoch;
+    for (int c = 0; c < 2; c++) {
+        CHECK_OK(mt_capture_begin(&stream, 1, &captures[c], &err), err);
+        mt_stream_overlap(stream, call, NULL);
+        CHECK_OK(mt_capture_end(captures[c], &err), err);
+    }
+    *call->epoch = epoch;
+}
+
+/* What a rank has after an epoch: a checksum of the result; compared if it is the first. */
+static uint64_t look(const struct job *job, const struct memory *m, bool first, const char *what) {
+    struct mt_err err = MT_ERR_INIT;
+    void *out = malloc((size_t)m->out_bytes + 1), *whole = malloc((size_t)m->whole_bytes + 1);
+    CHECK_OK(mt_device_copy_out(device, out, m->out, m->out_bytes, &err), err);
+    CHECK_OK(mt_device_copy_out(device, whole, m->whole, m->whole_bytes, &err), err);
+    if (first) job_compare(job, rank, out, job->problem.tf32 ? 0x1p-9 : 0, what);
+    if (m->whole_bytes) {
+        void *want = job_matrix(&job->problem, 0, 0, job->problem.m, 0, job->problem.k, false);
+        CHECK(!memcmp(whole, want, (size_t)m->whole_bytes), "%s, rank %d: the gathered operand", what, rank);
+        free(want);
+    }
+    uint64_t sum = job_checksum(out, m->out_bytes);
+    free(out);
+    free(whole);
+    return sum;
+}
+
+static void test_job(const struct job *job, int number, enum mt_overlap_how how, int64_t chunk_rows) {
+    const struct mt_overlap *p = &job->problem;
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_overlap_schedule schedule;
+    struct mt_capture *captures[2] = {NULL, NULL};
+    struct mt_window *window;
+    int64_t epoch = 0, bytes = mt_overlap_window_bytes(p), staging = mt_overlap_place(p, MT_OVERLAP_STAGED, 0);
+    uint64_t hash = 0, of_first;
+    bool captured = number % 2;
+    char what[80];
+    snprintf(what, sizeof what, "job %d, %s", number, mt_overlap_name(p->form));
+    CHECK_OK(mt_overlap_check(p, &err), err);
+    CHECK_OK(mt_device_window_new(device, comm, bytes, deadline_s, &window, &err), err);
+    mt_overlap_schedule(p, rank, &schedule);
+    struct memory m = make_memory(job);
+    struct mt_overlap_call call = {.problem = p,
+                                   .schedule = &schedule,
+                                   .window = window,
+                                   .epoch = &epoch,
+                                   .how = how,
+                                   .chunk_rows = chunk_rows,
+                                   .operands = {.a = m.a,
+                                                .b = m.b,
+                                                .trans_a = job->trans_a,
+                                                .trans_b = job->trans_b,
+                                                .trans_out = job->trans_out,
+                                                .whole = m.whole,
+                                                .out = m.out,
+                                                .scratch = m.scratch,
+                                                .what = what}};
+    const char *part = mt_device_window_part(window, rank);
+    for (int e = 1; e <= JOB_EPOCHS; e++) {
+        uint64_t launch;
+        poison(m.out, m.out_bytes);
+        poison(m.whole, m.whole_bytes);
+        poison(m.scratch, m.poisoned_bytes);
+        if (e == 1 || number % 3 == 0) {
+            barrier(window);
+            poison((char *)(uintptr_t)part + staging, bytes - staging);
+            barrier(window);
+        }
+        if (captured && e == EAGER + 1) capture(&call, captures);
+        if (captured && e > EAGER) {
+            struct mt_capture *next = captures[(e - EAGER - 1) % 2];
+            CHECK_OK(mt_capture_launch(next, &(struct mt_clock){0}, &launch, &err), err);
+        } else {
+            mt_stream_overlap(stream, &call, NULL);
+        }
+        sync();
+        uint64_t now = look(job, &m, e == 1, what);
+        if (e == 1) hash = now;
+        CHECK(now == hash, "%s, rank %d: epoch %d has other bits", what, rank, e);
+    }
+    of_first = hash;
+    MPI_Bcast(&of_first, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+    if (p->form == MT_OVERLAP_REDUCE) CHECK(of_first == hash, "%s: replicas differ", what);
+    for (int c = 0; c < 2; c++) mt_capture_free(captures[c]);
+    mt_overlap_schedule_release(&schedule);
+    mt_window_free(window);
+    free_memory(&m);
+}
+
+/* Extents of real layers, uneven: many chunks, and GEMMs that measure what is best. */
+static void test_large(enum mt_overlap_form form, enum mt_overlap_how how) {
+    struct job job = {.problem = {.form = form,
+                                  .n = nranks,
+                                  .type = MT_BF16,
+                                  .out = form == MT_OVERLAP_GATHER ? MT_BF16 : MT_F32,
+                                  .wire = MT_BF16,
+                                  .tile = {128, 256},
+                                  .chunk = 100,
+                                  .mix = 2}};
+    struct mt_overlap *p = &job.problem;
+    for (int r = 0; r < nranks; r++) {
+        p->m += job.rows[r] = 256 + 72 * r;
+        job.shares[r] = 192 + 64 * r;
+        *(form == MT_OVERLAP_GATHER ? &p->cols : &p->k) += job.shares[r];
+    }
+    *(form == MT_OVERLAP_GATHER ? &p->k : &p->cols) = 520;
+    p->rows = job.rows, p->shares = job.shares;
+    job.trans_a = form == MT_OVERLAP_SCATTER;
+    test_job(&job, 1000 + (int)form, how, 256);
+}
+
+/* The last rank does not come: all others end by the deadline, and say for whom and what they waited. */
+static void test_silence(void) {
+    struct job job;
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_overlap_schedule schedule;
+    struct mt_window *window;
+    int64_t epoch = 0;
+    job_init(&job, nranks, 4, seed); /* f32, gathered */
+    for (int r = 0; r < nranks; r++) job.rows[r] = 4, job.shares[r] = 3;
+    job.problem.m = 4 * nranks, job.problem.cols = 3 * nranks;
+    CHECK_OK(mt_device_window_new(device, comm, mt_overlap_window_bytes(&job.problem), 1, &window, &err), err);
+    mt_overlap_schedule(&job.problem, rank, &schedule);
+    struct memory m = make_memory(&job);
+    struct mt_overlap_call call = {
+        .problem = &job.problem,
+        .schedule = &schedule,
+        .window = window,
+        .epoch = &epoch,
+        .operands = {.a = m.a, .b = m.b, .whole = m.whole, .out = m.out, .scratch = m.scratch, .what = "GEMM of h.0"}};
+    if (rank != nranks - 1) {
+        mt_stream_overlap(stream, &call, NULL);
+        enum mt_status st = mt_stream_sync(stream, deadline_s, &err);
+        CHECK(st == MT_ESTALL || st == MT_EPEER, "%d: %s", (int)st, err.text);
+        char peer[64];
+        snprintf(peer, sizeof peer, "for rank %d, for tile", nranks - 1);
+        CHECK(strstr(err.text, peer) && strstr(err.text, "GEMM of h.0"), "%s", err.text);
+        err = (struct mt_err)MT_ERR_INIT;
+        mt_stream_overlap(stream, &call, NULL);
+        CHECK_EQ(mt_stream_sync(stream, deadline_s, &err), MT_EPEER);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == nranks - 1) mt_window_abort(window, "stayed away");
+    mt_stream_free(stream);
+    mt_window_free(window);
+    mt_overlap_schedule_release(&schedule);
+    free_memory(&m);
+}
+
+int main(int argc, char **argv) {
+    struct mt_err err = MT_ERR_INIT;
+    MPI_Comm all = MPI_COMM_WORLD;
+    int level;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
+    MPI_Comm_rank(all, &rank);
+    MPI_Comm_size(all, &nranks);
+    if (!open_device()) {
+        MPI_Finalize();
+        return 77;
+    }
+    CHECK_OK(mt_comm_mpi_new(&all, &comm, &err), err);
+    CHECK_OK(mt_stream_new(device, "compute", &stream, &err), err);
+    struct mt_device_facts facts;
+    mt_device_facts(device, &facts);
+    for (int number = 0; number < JOB_NFORMS * JOB_NTYPES; number++) {
+        struct job job;
+        job_init(&job, nranks, number, seed);
+        if (job.problem.type == MT_F64) continue;
+        test_job(&job, number, MT_OVERLAP_CHUNKS, number % 5 ? 1 + number * 7 % 60 : 0);
+        if (rank == 0) printf("job %d: ok\n", number), fflush(stdout);
+    }
+    for (int form = 0; form < MT_OVERLAP_NFORMS; form++) {
+        test_large((enum mt_overlap_form)form, MT_OVERLAP_CHUNKS);
+        if (facts.capability == 90) test_large((enum mt_overlap_form)form, MT_OVERLAP_FUSED);
+    }
+    test_silence();
+    mt_comm_free(comm);
+    mt_device_close(device);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,182 @@
+/* Schedules in chunks: every tile and every put is in one chunk, in the place that the schedule gives it, after all
+ * that it awaits; and ranks that run chunks in order, cut in unlike ways, finish. */
+#include <stdlib.h>
+
+#include "kernels/overlap/chunk.h"
+#include "tests/kernels/overlap/job.h"
+
+static const uint64_t seed = 20261125;
+
+/* ---- one rank's chunks against its schedule ---- */
+
+static bool inside(const struct mt_overlap_tile *t, const struct mt_overlap_tile *box) {
+    return t->kind == box->kind && t->from == box->from && t->to == box->to && t->row >= box->row &&
+           t->row + t->rows <= box->row + box->rows && t->col >= box->col && t->col + t->cols <= box->col + box->cols &&
+           t->from_row - t->row == box->from_row - box->row;
+}
+
+static bool has_wait(const struct mt_overlap_chunks *c, int first, int count, const struct mt_overlap_wait *wait) {
+    for (int w = first; w < first + count; w++)
+        if (!memcmp(&c->waits[w], wait, sizeof *wait)) return true;
+    return false;
+}
+
+static bool has_put(const struct mt_overlap_chunks *c, const struct mt_overlap_schedule *s, int first, int count,
+                    const struct mt_overlap_put *put) {
+    for (int m = first; m < first + count; m++) {
+        const struct mt_overlap_move *move = &c->puts[m];
+        bool raises = false;
+        for (int f = move->first_flag; f < move->first_flag + move->nflags; f++) raises |= c->flags[f] == put->flag;
+        if (!raises || move->box.peer != put->peer) continue;
+        for (int w = put->first_wait; w < put->first_wait + put->nwaits; w++)
+            CHECK(has_wait(c, move->box.first_wait, move->box.nwaits, &s->waits[w]), "a put's wait is lost");
+        return put->rows ? move->box.from == put->from && move->box.to == put->to && put->to_row >= move->box.to_row &&
+                               put->to_row + put->rows <= move->box.to_row + move->box.rows &&
+                               put->col >= move->box.col && put->col + put->cols <= move->box.col + move->box.cols &&
+                               put->to_row - put->from_row == move->box.to_row - move->box.from_row
+                         : !move->box.rows;
+    }
+    return false;
+}
+
+static void test_cover(const struct mt_overlap_schedule *s, const struct mt_overlap_chunks *c, int64_t most_rows) {
+    int64_t tiles = 0, chunks = 0, boxes = 0, moved = 0;
+    int flags = 0;
+    for (int k = 0; k < c->nchunks; k++) {
+        const struct mt_overlap_tile *box = &c->chunks[k].box;
+        chunks += box->rows * box->cols;
+        bool one = false;
+        for (int t = 0; t < s->ntiles; t++) one |= inside(&s->tiles[t], box) && s->tiles[t].rows == box->rows;
+        CHECK(box->rows <= most_rows || one, "%lld rows", (long long)box->rows);
+    }
+    for (int t = 0; t < s->ntiles; t++) {
+        const struct mt_overlap_tile *tile = &s->tiles[t];
+        int of = 0;
+        while (of < c->nchunks && !inside(tile, &c->chunks[of].box)) of++;
+        CHECK(of < c->nchunks, "tile %d is in no chunk", t);
+        const struct mt_overlap_chunk *chunk = &c->chunks[of];
+        for (int w = tile->first_wait; w < tile->first_wait + tile->nwaits; w++)
+            CHECK(has_wait(c, chunk->box.first_wait, chunk->box.nwaits, &s->waits[w]), "tile %d: a wait is lost", t);
+        for (int j = 0; j < s->nputs; j++)
+            if (s->puts[j].tile == t)
+                CHECK(has_put(c, s, chunk->first_put, chunk->nputs, &s->puts[j]), "put %d is lost", j);
+        tiles += tile->rows * tile->cols;
+    }
+    CHECK_EQ(tiles, chunks); /* each tile in one chunk: so much is computed once */
+    for (int j = 0; j < s->nputs; j++) {
+        boxes += s->puts[j].rows * s->puts[j].cols;
+        if (s->puts[j].tile < 0) CHECK(has_put(c, s, 0, c->nstart, &s->puts[j]), "put %d of the start is lost", j);
+    }
+    for (int m = 0; m < c->nputs; m++) {
+        moved += c->puts[m].box.rows * c->puts[m].box.cols;
+        flags += c->puts[m].nflags;
+        CHECK(c->puts[m].nflags <= c->most_flags);
+    }
+    CHECK_EQ(boxes, moved);
+    CHECK_EQ(flags, s->nputs);
+}
+
+/* ---- all ranks ---- */
+
+struct rank {
+    struct mt_overlap_schedule schedule;
+    struct mt_overlap_chunks chunks;
+    int64_t *flags; /* [flags of the problem]: raised so far */
+    int chunk, epoch, start;
+};
+
+static bool ready(const struct rank *r, int first, int count) {
+    for (int w = first; w < first + count; w++) {
+        const struct mt_overlap_wait *wait = &r->chunks.waits[w];
+        if (r->flags[wait->flag] < (int64_t)(r->epoch - wait->lag) * wait->count) return false;
+    }
+    return true;
+}
+
+static void raise_flags(struct rank *ranks, const struct rank *r, const struct mt_overlap_move *put) {
+    for (int f = put->first_flag; f < put->first_flag + put->nflags; f++)
+        ranks[put->box.peer].flags[r->chunks.flags[f]]++;
+}
+
+/* One step of a rank, if it can: a put of the start, or a chunk with its puts. */
+static bool step(struct rank *ranks, struct rank *r, int epochs) {
+    if (r->epoch > epochs) return false;
+    if (r->start < r->chunks.nstart) {
+        const struct mt_overlap_move *put = &r->chunks.puts[r->start];
+        if (!ready(r, put->box.first_wait, put->box.nwaits)) return false;
+        raise_flags(ranks, r, put);
+        r->start++;
+        return true;
+    }
+    if (r->chunk < r->chunks.nchunks) {
+        const struct mt_overlap_chunk *chunk = &r->chunks.chunks[r->chunk];
+        if (!ready(r, chunk->box.first_wait, chunk->box.nwaits)) return false;
+        for (int m = chunk->first_put; m < chunk->first_put + chunk->nputs; m++) {
+            const struct mt_overlap_move *put = &r->chunks.puts[m];
+            if (!ready(r, put->box.first_wait, put->box.nwaits)) return false; /* tried again as a whole: none ran */
+        }
+        for (int m = chunk->first_put; m < chunk->first_put + chunk->nputs; m++)
+            raise_flags(ranks, r, &r->chunks.puts[m]);
+        r->chunk++;
+        return true;
+    }
+    r->epoch++, r->start = r->chunk = 0;
+    return true;
+}
+
+static void test_job(const struct job *job, int number) {
+    enum { EPOCHS = 4 };
+    const struct mt_overlap *p = &job->problem;
+    struct rank ranks[JOB_RANKS] = {0};
+    for (int r = 0; r < p->n; r++) {
+        int64_t most = 1 + (int64_t)mt_random_below(seed, 7, (uint64_t)(number * JOB_RANKS + r), 90);
+        mt_overlap_schedule(p, r, &ranks[r].schedule);
+        mt_overlap_chunks_make(&ranks[r].schedule, most, &ranks[r].chunks);
+        test_cover(&ranks[r].schedule, &ranks[r].chunks, most);
+        ranks[r].flags = calloc((size_t)mt_overlap_nflags(p) + 1, sizeof(int64_t));
+        ranks[r].epoch = 1;
+    }
+    bool any = true;
+    while (any) {
+        any = false;
+        for (int r = 0; r < p->n; r++) any |= step(ranks, &ranks[r], EPOCHS);
+    }
+    for (int r = 0; r < p->n; r++) {
+        CHECK(ranks[r].epoch > EPOCHS, "job %d: rank %d of %d stands in chunk %d of epoch %d", number, r, p->n,
+              ranks[r].chunk, ranks[r].epoch);
+        mt_overlap_chunks_release(&ranks[r].chunks);
+        mt_overlap_schedule_release(&ranks[r].schedule);
+        free(ranks[r].flags);
+    }
+}
+
+/* Large tiles of an even problem: chunks are few, and puts are whole rows. */
+static void test_size(void) {
+    static const int64_t half[2] = {4096, 4096}, shares[2] = {1024, 1024};
+    struct mt_overlap p = {MT_OVERLAP_SCATTER, 2,       8192, 8192, 2048, half, shares, MT_BF16, MT_BF16, MT_BF16,
+                           {128, 256},         .mix = 0};
+    struct mt_overlap_schedule s;
+    struct mt_overlap_chunks c;
+    mt_overlap_schedule(&p, 0, &s);
+    CHECK_EQ(mt_overlap_chunk_rows(&p, 0, 132), 1024); /* two waves of 4 by 32 tiles */
+    mt_overlap_chunks_make(&s, 1024, &c);
+    CHECK_EQ(c.nchunks, 4 + 4 + 4);
+    for (int k = 0; k < 4; k++) {
+        CHECK_EQ(c.chunks[k].nputs, 1);
+        CHECK_EQ(c.puts[c.chunks[k].first_put].box.cols, 8192);
+        CHECK_EQ(c.puts[c.chunks[k].first_put].box.rows, 1024);
+    }
+    mt_overlap_chunks_release(&c);
+    mt_overlap_schedule_release(&s);
+}
+
+int main(void) {
+    for (int n = 1; n <= JOB_RANKS; n++)
+        for (int number = 0; number < 60; number++) {
+            struct job job;
+            job_init(&job, n, number, seed);
+            test_job(&job, number);
+        }
+    test_size();
+    return 0;
+}
