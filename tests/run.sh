@@ -1,8 +1,14 @@
 #!/usr/bin/env bash
-# Install what is missing, build, and run every test that this machine can: once optimised, once under sanitizers.
-# Ends with how long each part took.
+# Install what is missing, build, and run every test that this machine can, optimised or under sanitizers: kernels and
+# what goes over MPI both ways, the rest as tests/CMakeLists.txt says; with --all, every test both ways, which takes twice
+# as long. Ends with how long each part took.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+case "${1-}" in
+  "") only=1 ;;
+  --all) only=0 ;;
+  *) echo "usage: tests/run.sh [--all]" >&2 && exit 2 ;;
+esac
 summary=""
 scratch=$(mktemp)
 trap 'rm -f "$scratch"; printf "== times\n%s%-16s %5d s\n" "$summary" all "$SECONDS"' EXIT
@@ -35,7 +41,9 @@ for preset in ci sanitize; do
   timed "build $preset" cmake --build --preset "$preset" -j "$jobs"
   echo "== test: $preset"
   # In quarters of a core: tests/CMakeLists.txt says how many a test takes.
-  timed "test $preset" ctest --test-dir "build/$preset" --output-on-failure -j $((4 * jobs)) && continue
+  label=()
+  [ $only = 0 ] || label=(-L "^$preset\$")
+  timed "test $preset" ctest --test-dir "build/$preset" "${label[@]}" --output-on-failure -j $((4 * jobs)) && continue
   failed=1
   [ "$preset" != sanitize ] || # with the names of functions in the sanitizers' reports
     ASAN_OPTIONS=symbolize=1 ctest --test-dir "build/$preset" --output-on-failure --rerun-failed || true

@@ -62,11 +62,15 @@ char *mt_arena_strdup(struct mt_arena *arena, const char *text) {
 }
 
 char *mt_arena_vprintf(struct mt_arena *arena, const char *format, va_list args) {
+    char brief[200];
     va_list again;
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
+    int n = vsnprintf(brief, sizeof brief, format, args);
     char *text = mt_arena_alloc(arena, (size_t)n + 1);
-    vsnprintf(text, (size_t)n + 1, format, again);
+    if ((size_t)n < sizeof brief)
+        memcpy(text, brief, (size_t)n + 1);
+    else
+        vsnprintf(text, (size_t)n + 1, format, again);
     va_end(again);
     return text;
 }

@@ -61,27 +61,37 @@ static int64_t whole(int64_t n, int64_t unit) {
     return (n + unit - 1) / unit * unit;
 }
 
-/* What cuDNN needs where it can run the call, if that is not too much. `between`: intermediate results of backward. */
-static int64_t of_cudnn(const struct mt_call *call, const struct mt_attention *a, int64_t between) {
-    int64_t bytes = CUDNN_BYTES + ALIGN + between;
-    if (!a->packed || a->window || !mt_type_is_half(a->q->type) || a->d % 8 || a->s <= 1 || call->attr->p > 0) return 0;
-    return bytes <= MT_CUDA_MOST_CUDNN_BYTES ? bytes : 0;
+/* Backward, cuDNN's keeps delta of each query and all scores; in any order, two times the sums of q's gradient instead
+ * of scores; and where heads share keys and values, their gradients by head. */
+static int64_t between(const struct mt_attention *a, int64_t samples, bool any_order) {
+    const int64_t f32 = sizeof(float), heads = samples * a->heads, s = a->s, d = a->d;
+    int64_t deltas = whole(heads * s * f32, ALIGN), scores = heads * whole(s, 128) * whole(s, 128) * 2;
+    int64_t of_heads = heads * whole(s, 64) * d * f32, sums = whole(heads * s * d * f32, ALIGN) + of_heads;
+    return deltas + (any_order ? sums : scores) + (a->groups < a->heads ? 2 * of_heads : 0);
+}
+
+/* What cuDNN needs where it can run the call, samples in equal parts if all at once want too much. */
+static int64_t of_cudnn(const struct mt_call *call, const struct mt_attention *a, bool any_order) {
+    if (a->first || a->s != a->t || !a->groups || !mt_type_is_half(a->q->type) || a->d % 8 || a->s <= 1 ||
+        call->attr->p > 0)
+        return 0;
+    for (int64_t runs = 1; runs <= a->b; runs++) {
+        int64_t more = a->gradient ? between(a, a->b / runs, any_order) : 0, bytes = CUDNN_BYTES + ALIGN + more;
+        if (a->b % runs == 0 && bytes <= MT_CUDA_MOST_CUDNN_BYTES) return bytes;
+    }
+    return 0;
 }
 
 static int64_t of_attention(const struct mt_call *call) {
     const struct mt_attention a = mt_attention_of(call);
-    return of_cudnn(call, &a, 0);
+    return of_cudnn(call, &a, false);
 }
 
-/* Our kernels need lse and delta of each query; cuDNN's, delta and all scores; in any order, two times the sums of q's
- * gradient instead of scores. */
+/* Our kernels need lse and delta of each query. */
 static int64_t of_attention_grad(const struct mt_call *call) {
     const struct mt_attention a = mt_attention_of(call);
-    const int64_t f32 = sizeof(float), heads = a.b * a.heads, s = a.s, d = a.d;
-    int64_t deltas = whole(heads * s * f32, ALIGN), scores = heads * whole(s, 128) * whole(s, 128) * 2;
-    int64_t sums = whole(heads * s * d * f32, ALIGN) + heads * whole(s, 64) * d * f32;
-    int64_t bytes = larger(heads * s * 2 * f32, of_cudnn(call, &a, deltas + scores));
-    return call->attr->any_order ? larger(bytes, of_cudnn(call, &a, deltas + sums)) : bytes;
+    int64_t bytes = larger(a.b * a.heads * a.s * 2 * (int64_t)sizeof(float), of_cudnn(call, &a, false));
+    return call->attr->any_order ? larger(bytes, of_cudnn(call, &a, true)) : bytes;
 }
 
 int64_t mt_cuda_scratch_bytes(const struct mt_call *call) {

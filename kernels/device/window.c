@@ -37,6 +37,19 @@ void *mt_device_window_ptr(const struct mt_window *window, int64_t at, int rank)
     return part ? part + at : NULL;
 }
 
+enum mt_status mt_device_window_reaches(const struct mt_window *window, const int *ranks, int n, const int *names,
+                                        struct mt_err *err) {
+    for (int i = 0; i < n && mt_window_attached(window); i++) {
+        if (mt_device_window_part(window, ranks[i])) continue;
+        int me = mt_window_rank(window);
+        mt_fail(err, MT_EINPUT, "rank %d cannot reach the memory of rank %d, which is on another host",
+                names ? names[me] : me, names ? names[ranks[i]] : ranks[i]);
+        return mt_err_hint(err, "on GPUs overlapped instructions need groups of ranks within a host: plan with "
+                                "--overlap none");
+    }
+    return MT_OK;
+}
+
 static int64_t scratch_of(void *device, const struct mt_call *call) {
     const struct mt_backend *backend = mt_device_backend(device, call);
     return backend->scratch_bytes ? backend->scratch_bytes(call) : 0;

@@ -29,6 +29,11 @@ char *mt_device_window_part(const struct mt_window *window, int rank);
 /* Byte `at` of a rank's part, wherever it is, as this rank's device addresses it; null: out of reach. */
 void *mt_device_window_ptr(const struct mt_window *window, int64_t at, int rank);
 
+/* MT_EINPUT if the device cannot reach the part of one of ranks[n]: that rank is on another host. `names` as in
+ * struct mt_overlap_operands. */
+enum mt_status mt_device_window_reaches(const struct mt_window *window, const int *ranks, int n, const int *names,
+                                        struct mt_err *err);
+
 /* The scratch that this device needs for a rank's overlapped GEMM. */
 int64_t mt_device_overlap_scratch_bytes(struct mt_device *device, const struct mt_overlap *problem, int me);
 

@@ -63,7 +63,7 @@ static void prepare_message(struct mt_executor *ex, struct replay *run, int i) {
     mt_coll_call_locate(&run->messages[i], ex->arena, &ex->host);
 }
 
-static void prepare_overlap(struct mt_executor *ex, struct replay *run, int i) {
+static enum mt_status prepare_overlap(struct mt_executor *ex, struct replay *run, int i, struct mt_err *err) {
     const struct mt_linstr *c = &run->low->instrs[i];
     const struct mt_loverlap *o = c->overlap;
     /* The backend of a GEMM like the tiles'. */
@@ -91,6 +91,8 @@ static void prepare_overlap(struct mt_executor *ex, struct replay *run, int i) {
                                               .ranks = c->group,
                                               .names = ex->comm->names,
                                               .what = c->name}};
+    enum mt_status st = mt_device_window_reaches(ex->window, c->group, o->problem.n, ex->comm->names, err);
+    return st ? mt_err_context(err, "%s", c->name) : MT_OK;
 }
 
 /* Whether the next instruction may overlap this one's end, which no other stream waits for. */
@@ -153,15 +155,16 @@ static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const 
     }
     for (int i = 0; i < low->ninstrs; i++) {
         const struct mt_linstr *c = &low->instrs[i];
+        enum mt_status st = MT_OK;
         if (c->what == MT_LOWERED_OP) prepare_operator(ex, run, i);
         if (c->what == MT_LOWERED_OP && !run->backends[i]->supports(&run->calls[i])) return refuse_operator(c, err);
         if (c->what == MT_LOWERED_COLLECTIVE || c->what == MT_LOWERED_COPY) prepare_message(ex, run, i);
-        if (c->what == MT_LOWERED_OVERLAP) prepare_overlap(ex, run, i);
-        for (int w = 0; w < c->nwaits; w++) {
+        if (c->what == MT_LOWERED_OVERLAP && (st = prepare_overlap(ex, run, i, err))) return st;
+        for (int w = 0; w < c->nwaits && !st; w++) {
             struct mt_event **event = &run->events[c->waits[w]];
-            enum mt_status st = *event ? MT_OK : mt_event_new(ex->device, event, err);
-            if (st) return st;
+            if (!*event) st = mt_event_new(ex->device, event, err);
         }
+        if (st) return st;
     }
     pipeline_chunks(run);
     merge_calls(ex, run);

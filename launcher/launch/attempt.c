@@ -48,6 +48,7 @@ struct watching {
     double deadline_s; /* of its end; 0: none yet */
     bool terminated;   /* SIGTERM was sent */
     bool lost_host;    /* mpirun says so */
+    bool unborn;       /* a rank was asked to stop before it could answer: it had not begun */
     int exit_code;     /* of the first rank that failed, as mpirun says; -1: it has not */
     double pause_s;    /* until the request to stop is repeated, at again_s */
     double again_s;    /* 0: none was made */
@@ -94,6 +95,8 @@ static void take_line(struct watching *w) {
         w->a->lost_rank = rank;
         snprintf(w->a->lost, sizeof w->a->lost, "%.*s", (int)strcspn(line + 8, ";"), line + 8);
     }
+    const char *signal = strstr(line, "exited on signal ");
+    if (signal && w->a->asked && atoi(signal + strlen("exited on signal ")) == SIGUSR2) w->unborn = true;
     if (w->exit_code < 0 && w->deadline_s) sscanf(line, " Exit code: %d", &w->exit_code);
     if (tells_of_an_end(line, &w->lost_host) || names) begin_end(w);
 }
@@ -262,6 +265,10 @@ static void judge(struct watching *w, int status) {
     a->died = code == lost || (a->overdue && w->exit_code <= 0);
     a->code = a->overdue && !code ? lost : code;
     if (a->died && finished) a->died = false, a->code = 0; /* mpirun alone went wrong, after the run */
+    if (w->unborn) {
+        a->died = false, a->code = 0;
+        mt_log(MT_LOG_INFO, "launch: the job was stopped before it had begun: there is nothing to save");
+    }
 }
 
 enum mt_status mt_attempt_run(struct mt_attempt *a, struct mt_err *err) {

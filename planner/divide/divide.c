@@ -13,7 +13,8 @@
 #include "synth/ops/ops.h"
 
 enum { MOST_STATES = 400, MOST_STATES_ALONE = 2000, MOST_JUDGED = 10 }; /* alone: of one strategy that is wanted */
-static const double gain = 0.999; /* what other shares must make of the step to be looked for again */
+static const double far_priced = 1.03; /* times the cheapest choice: one that costs more is not looked for closely */
+static const double gain = 0.999;      /* what other shares must make of the step to be looked for again */
 
 /* ---- the ranks ---- */
 
@@ -126,7 +127,9 @@ static bool allows(const void *context, const struct mt_op *op, const struct mt_
     return mt_strategy_allows(context, op, rule);
 }
 
-static enum mt_status solve(struct mt_dividing *d, const struct mt_strategy *strategy, double exposed, int *capacity) {
+/* least_s: of the choices that were solved for with messages exposed so, and of this one. */
+static enum mt_status solve(struct mt_dividing *d, const struct mt_strategy *strategy, double exposed, double *least_s,
+                            int *capacity) {
     const struct mt_divide *q = d->divide;
     struct divide_splits splits;
     struct mt_space space;
@@ -147,9 +150,11 @@ static enum mt_status solve(struct mt_dividing *d, const struct mt_strategy *str
                                        .order_s = 1e-11,
                                        .allows = allows,
                                        .context = &limits,
-                                       .most_states = q->only ? MOST_STATES_ALONE : MOST_STATES};
+                                       .most_states = q->only ? MOST_STATES_ALONE : MOST_STATES,
+                                       .far_s = q->only || q->compare || isinf(*least_s) ? 0 : far_priced * *least_s};
     if ((st = mt_space_open(&options, &space, d->err))) goto out;
     if (!mt_frontier_solve(&space.problem, &scratch, &solution)) goto out;
+    *least_s = fmin(*least_s, solution.cost_s);
     struct mt_divided c = {.strategy = strategy, .priced_s = solution.cost_s * d->priced_more};
     c.choice = choice_of(d, strategy, &splits);
     mt_space_rules(&space, solution.choice, c.choice.rules);
@@ -163,13 +168,14 @@ out:
 
 static enum mt_status solve_all(struct mt_dividing *d) {
     static const double exposed[] = {1, 0.2};
+    double least_s[] = {INFINITY, INFINITY};
     int capacity = d->found->ncandidates;
     for (int i = 0; i < MT_NSTRATEGIES; i++) {
         const struct mt_strategy *s = &mt_strategies[i];
         if (!belongs(d, s)) continue;
         bool wide = s->state == MT_STORE_ANY || (d->divide->only && s->widths); /* the price decides much */
         for (int e = 0; e < (wide ? 2 : 1) && mt_now_s() < d->divide->end_s; e++) {
-            enum mt_status st = solve(d, s, exposed[e], &capacity);
+            enum mt_status st = solve(d, s, exposed[e], &least_s[e], &capacity);
             if (st && (st != MT_EINPUT || d->divide->only)) return st;
         }
     }

@@ -65,6 +65,7 @@ struct mt_frontier {
      * and their values at the same place have one table. 0: none. They only save time. */
     int first, layer, nlayers;
     int most_states; /* of one frontier; more are cut, the costliest first. 0: any number */
+    double far_s;    /* a choice of few states that costs more is not improved by more of them; 0: any is */
 };
 
 struct mt_frontier_solution {

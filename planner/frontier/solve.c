@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/base/number/hash.h"
 #include "planner/frontier/internal.h"
 
 enum { NARROW = 200 };            /* states of the first search */
@@ -15,10 +14,11 @@ struct origin { /* how a state came about */
     int parent, alternative;
 };
 
-/* States of one frontier: key[i width .. ) holds a word for each of its values. */
+/* States of one frontier: key[i width .. ) holds a word for each of its values, hash[i] the sum of hash_word over them,
+ * so that it is quickly found again where few words change. */
 struct states {
     int count, capacity, width;
-    uint64_t *key;
+    uint64_t *key, *hash;
     double *cost;
     struct origin *origin;
     int *slots; /* open addressing, state + 1 */
@@ -33,6 +33,7 @@ struct step {
     int *value;            /* [nvalues] */
     int *of;               /* [nvalues]: its place in the group, or -1 */
     int *to;               /* [nvalues]: its place in the frontier after, or -1: the group is its last */
+    int nmet, *met;        /* the values that the group meets */
     struct origin *origin; /* of the states after; equal layers share them */
 };
 
@@ -103,6 +104,7 @@ static void find_steps(struct solver *s) {
         step->value = mt_new(&s->arena, int, width + n);
         step->of = mt_new(&s->arena, int, width + n);
         step->to = mt_new(&s->arena, int, width + n);
+        step->met = mt_new(&s->arena, int, n);
         for (int i = 0; i < width; i++) step->value[i] = frontier[i], step->of[i] = -1;
         step->nvalues = width;
         for (int i = 0; i < n; i++) {
@@ -115,6 +117,7 @@ static void find_steps(struct solver *s) {
         }
         width = 0;
         for (int i = 0; i < step->nvalues; i++) {
+            if (step->of[i] >= 0) step->met[step->nmet++] = i;
             step->to[i] = last[step->value[i]] == g ? -1 : width;
             if (step->to[i] >= 0) frontier[width++] = step->value[i];
         }
@@ -171,11 +174,19 @@ static void states_begin(struct states *t, int width) {
     memset(t->slots, 0, (size_t)t->nslots * sizeof *t->slots);
 }
 
-static int *slot_of(struct states *t, const uint64_t *key) {
-    uint64_t mask = (uint64_t)t->nslots - 1, at = mt_hash64(key, (size_t)t->width * sizeof *key, 0) & mask;
-    while (t->slots[at] &&
-           memcmp(t->key + (size_t)(t->slots[at] - 1) * (size_t)t->width, key, (size_t)t->width * sizeof *key))
-        at = (at + 1) & mask;
+/* Of the word at a place of a key. */
+static uint64_t hash_word(int place, uint64_t word) {
+    uint64_t x = (word + (uint64_t)(place + 1) * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+    return (x ^ x >> 32) * 0x94d049bb133111ebu;
+}
+
+static int *slot_of(const struct states *t, const uint64_t *key, uint64_t hash) {
+    uint64_t mask = (uint64_t)t->nslots - 1, at = hash >> 32 & mask;
+    size_t width = (size_t)t->width;
+    for (; t->slots[at]; at = (at + 1) & mask) {
+        size_t state = (size_t)t->slots[at] - 1;
+        if (t->hash[state] == hash && !memcmp(t->key + state * width, key, width * sizeof *key)) break;
+    }
     return &t->slots[at];
 }
 
@@ -184,6 +195,7 @@ static void states_grow(struct states *t) {
         t->capacity = t->capacity ? 2 * t->capacity : 256;
         t->cost = mt_realloc(t->cost, (size_t)t->capacity * sizeof *t->cost);
         t->origin = mt_realloc(t->origin, (size_t)t->capacity * sizeof *t->origin);
+        t->hash = mt_realloc(t->hash, (size_t)t->capacity * sizeof *t->hash);
     }
     t->key = mt_realloc(t->key, (size_t)t->capacity * (size_t)(t->width + 1) * sizeof *t->key);
 }
@@ -193,14 +205,15 @@ static void states_rehash(struct states *t) {
     t->nslots = t->nslots ? 2 * t->nslots : 1024;
     t->slots = mt_realloc(t->slots, (size_t)t->nslots * sizeof *t->slots);
     memset(t->slots, 0, (size_t)t->nslots * sizeof *t->slots);
-    for (int i = 0; i < t->count; i++) *slot_of(t, t->key + (size_t)i * (size_t)t->width) = i + 1;
+    for (int i = 0; i < t->count; i++) *slot_of(t, t->key + (size_t)i * (size_t)t->width, t->hash[i]) = i + 1;
 }
 
-static void keep(struct states *t, const uint64_t *key, double cost, struct origin origin) {
+static void keep(struct states *t, const uint64_t *key, uint64_t hash, double cost, struct origin origin) {
     states_rehash(t);
-    int *slot = slot_of(t, key);
+    int *slot = slot_of(t, key, hash);
     if (!*slot) {
         if (t->count == t->capacity) states_grow(t);
+        t->hash[t->count] = hash;
         memcpy(t->key + (size_t)t->count * (size_t)t->width, key, (size_t)t->width * sizeof *key);
         t->cost[t->count] = INFINITY;
         *slot = ++t->count;
@@ -212,6 +225,7 @@ static void keep(struct states *t, const uint64_t *key, double cost, struct orig
 
 static void states_release(struct states *t) {
     free(t->key);
+    free(t->hash);
     free(t->cost);
     free(t->origin);
     free(t->slots);
@@ -229,6 +243,7 @@ static void compact(struct states *t, const bool *out) {
     for (int i = 0; i < t->count; i++) {
         if (out[i]) continue;
         memmove(t->key + (size_t)kept * width, t->key + (size_t)i * width, width * sizeof *t->key);
+        t->hash[kept] = t->hash[i];
         t->cost[kept] = t->cost[i];
         t->origin[kept++] = t->origin[i];
     }
@@ -282,7 +297,8 @@ static void drop_dominated(struct solver *s, const struct step *step, struct sta
             uint64_t all = key[k];
             for (uint64_t left = mt_frontier_wanted(all); left && !out[i]; left &= left - 1) {
                 key[k] = all & ~(left & -left);
-                int other = *slot_of(t, key) - 1, extra = __builtin_ctzll(left);
+                uint64_t hash = t->hash[i] - hash_word(k, all) + hash_word(k, key[k]);
+                int other = *slot_of(t, key, hash) - 1, extra = __builtin_ctzll(left);
                 out[i] = other >= 0 && t->cost[other] <= t->cost[i] &&
                          t->cost[other] + regret_of(s, value[k], mt_frontier_made(all), extra) <= t->cost[i];
             }
@@ -315,22 +331,26 @@ static void cut(struct solver *s, struct states *t) {
 
 /* ---- the programme ---- */
 
-/* All alternatives of a group from one state. */
+/* All alternatives of a group from one state. Words of values that the group does not meet stay as they are. */
 static void expand(struct solver *s, const struct step *step, int g, const struct states *before, int state,
                    struct states *after, uint64_t *key) {
     const uint64_t *old = before->key + (size_t)state * (size_t)before->width;
+    uint64_t others = 0;
+    for (int i = 0; i < step->nbefore; i++)
+        if (step->of[i] < 0) key[step->to[i]] = old[i], others += hash_word(step->to[i], old[i]);
     for (int a = 0; a < step->kind->nalternatives; a++) {
         const struct mt_frontier_alternative *alternative = &step->kind->alternatives[a];
         double cost = before->cost[state] + alternative->cost_s;
-        for (int i = 0; i < step->nvalues && cost + s->rest[g + 1] <= s->limit; i++) {
-            uint64_t word = i < step->nbefore ? old[i] : 0;
-            if (step->of[i] >= 0) word |= mt_frontier_word(alternative, step->of[i]);
-            if (step->to[i] >= 0)
-                key[step->to[i]] = word;
+        uint64_t hash = others;
+        for (int m = 0; m < step->nmet && cost + s->rest[g + 1] <= s->limit; m++) {
+            int i = step->met[m], to = step->to[i];
+            uint64_t word = (i < step->nbefore ? old[i] : 0) | mt_frontier_word(alternative, step->of[i]);
+            if (to >= 0)
+                key[to] = word, hash += hash_word(to, word);
             else
                 cost += serve(s, step->value[i], word);
         }
-        if (cost + s->rest[g + 1] <= s->limit && !isinf(cost)) keep(after, key, cost, (struct origin){state, a});
+        if (cost + s->rest[g + 1] <= s->limit && !isinf(cost)) keep(after, key, hash, cost, (struct origin){state, a});
     }
 }
 
@@ -415,7 +435,7 @@ static bool search(struct solver *s, int *choice) {
     states_rehash(&now), states_rehash(&next);
     states_begin(&now, 0);
     states_grow(&now);
-    keep(&now, key, 0, (struct origin){-1, -1});
+    keep(&now, key, 0, 0, (struct origin){-1, -1});
     for (int g = 0; g < p->ngroups && now.count && !(s->give_up && s->nstates > s->give_up);) {
         struct step *step = &s->steps[g];
         states_begin(&next, step->nafter);
@@ -450,7 +470,7 @@ bool mt_frontier_solve(const struct mt_frontier *problem, struct mt_arena *arena
     if (search(&s, choice)) solution->cost_s = mt_frontier_cost(problem, choice);
     if (!s.cut) {
         solution->exact = true;
-    } else {
+    } else if (!(problem->far_s > 0) || solution->cost_s <= problem->far_s || isinf(solution->cost_s)) {
         s.limit = solution->cost_s * (1 + 1e-12);
         double wider = (double)MOST_LOOKED_AT / (double)s.nstates;
         s.most = problem->most_states;

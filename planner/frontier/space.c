@@ -450,6 +450,7 @@ static enum mt_status assemble(struct opening *o) {
     }
     p->groups = groups;
     p->most_states = s->options.most_states;
+    p->far_s = s->options.far_s;
     find_layers(p);
     return MT_OK;
 }

@@ -59,6 +59,7 @@ struct mt_space_options {
     bool (*allows)(const void *context, const struct mt_op *op, const struct mt_rule *rule);
     const void *context;
     int most_states; /* of a frontier (frontier.h) */
+    double far_s;    /* frontier.h */
 };
 
 struct mt_space_group {

@@ -27,11 +27,11 @@ struct summary {
 struct block {
     int position; /* among the blocks */
     int n, item[BLOCK];
-    int last[MT_MOST_STREAMS][BLOCK], known[MT_MOST_STREAMS][BLOCK];
     int64_t begin[BLOCK], end[BLOCK]; /* begins do not decrease */
     uint64_t conflicts[NCURSORS];     /* bit i: item i conflicts with the cursor's lifetime */
     struct summary summary[NCURSORS];
-    unsigned stale; /* bit c: summary[c] is to be made again */
+    unsigned stale;    /* bit c: summary[c] is to be made again */
+    int ends[][BLOCK]; /* [2 nstreams]: of each item's lifetime `last` of all streams, then `known` */
 };
 
 struct group {
@@ -41,7 +41,7 @@ struct group {
 
 struct mt_gaps {
     struct mt_arena arena;
-    const struct mt_lifetime *lifetimes;
+    int *lifetimes; /* [items][2 nstreams]: as a block's ends; many are read, here and there */
     int nitems, nplaced, nkeys, nstreams;
     /* Items by what a lifetime is compared with: with key k from begin_of[.][t][k] on in by[.][t]. */
     int *by_last[MT_MOST_STREAMS], *by_known[MT_MOST_STREAMS];
@@ -56,14 +56,20 @@ struct mt_gaps {
     int64_t size, now, steps;
 };
 
-static bool before(const struct mt_lifetime *a, const struct mt_lifetime *b, int nstreams) {
+static const int *lifetime_of(const struct mt_gaps *g, int item) {
+    return g->lifetimes + (size_t)item * 2 * (size_t)g->nstreams;
+}
+
+/* Whether each of the last uses is known to have ended. */
+static bool before(const int *last, const int *known, int nstreams) {
     for (int t = 0; t < nstreams; t++)
-        if (a->last[t] > b->known[t]) return false;
+        if (last[t] > known[t]) return false;
     return true;
 }
 
-static bool conflict(const struct mt_gaps *g, const struct mt_lifetime *a, const struct mt_lifetime *b) {
-    return !before(a, b, g->nstreams) && !before(b, a, g->nstreams);
+static bool conflict(const struct mt_gaps *g, const struct mt_lifetime *life, int item) {
+    const int *last = lifetime_of(g, item), *known = last + g->nstreams;
+    return !before(life->last, known, g->nstreams) && !before(last, life->known, g->nstreams);
 }
 
 /* ---- summaries ---- */
@@ -209,7 +215,7 @@ static void compare_item(struct mt_gaps *g, int item, int cursor) {
     if (!b) return;
     int i = 0;
     while (b->item[i] != item) i++;
-    uint64_t bit = (uint64_t)1 << i, now = conflict(g, &g->cursors[cursor], &g->lifetimes[item]) ? bit : 0;
+    uint64_t bit = (uint64_t)1 << i, now = conflict(g, &g->cursors[cursor], item) ? bit : 0;
     if ((b->conflicts[cursor] & bit) == now) return;
     b->conflicts[cursor] ^= bit;
     set_stale(g, b, 1u << cursor);
@@ -223,8 +229,8 @@ MT_CLONES static void compare_block(const struct block *b, const struct mt_lifet
     for (int t = 0; t < nstreams; t++) {
         int last = life->last[t], known = life->known[t];
         for (int i = 0; i < BLOCK; i++) {
-            first[i] &= last <= b->known[t][i];
-            second[i] &= b->last[t][i] <= known;
+            first[i] &= last <= b->ends[nstreams + t][i];
+            second[i] &= b->ends[t][i] <= known;
         }
     }
     for (int i = 0; i < BLOCK; i++) conflicts[i] = !(first[i] | second[i]);
@@ -289,7 +295,10 @@ static int move_cursor(struct mt_gaps *g, const struct mt_lifetime *life) {
 int64_t mt_gaps_smallest(struct mt_gaps *g, int item, int64_t size_bytes, int64_t base_bytes) {
     if (g->size != size_bytes) all_stale(g, 0, ~0u);
     g->size = size_bytes;
-    int cursor = move_cursor(g, &g->lifetimes[item]);
+    struct mt_lifetime life;
+    memcpy(life.last, lifetime_of(g, item), (size_t)g->nstreams * sizeof *life.last);
+    memcpy(life.known, lifetime_of(g, item) + g->nstreams, (size_t)g->nstreams * sizeof *life.known);
+    int cursor = move_cursor(g, &life);
     struct scan s = {.size = size_bytes, .end = base_bytes, .gap = INT64_MAX};
     for (int i = 0; i * GROUP < g->nblocks && s.gap > size_bytes; i++) {
         if (add_summary(&s, group_summary(g, i, cursor))) continue;
@@ -306,11 +315,11 @@ static void copy_item(const struct mt_gaps *g, struct block *to, int at, const s
     to->item[at] = from->item[i];
     to->begin[at] = from->begin[i];
     to->end[at] = from->end[i];
-    for (int t = 0; t < g->nstreams; t++) to->last[t][at] = from->last[t][i], to->known[t][at] = from->known[t][i];
+    for (int t = 0; t < 2 * g->nstreams; t++) to->ends[t][at] = from->ends[t][i];
 }
 
 static struct block *add_new_block(struct mt_gaps *g, int position) {
-    struct block *b = mt_new(&g->arena, struct block, 1);
+    struct block *b = mt_arena_alloc(&g->arena, sizeof *b + 2 * (size_t)g->nstreams * sizeof *b->ends);
     for (int k = g->nblocks++; k > position; k--) {
         g->blocks[k] = g->blocks[k - 1];
         g->blocks[k]->position = k;
@@ -356,16 +365,16 @@ static struct block *block_for(struct mt_gaps *g, int64_t begin) {
 
 void mt_gaps_place(struct mt_gaps *g, int item, int64_t begin, int64_t end) {
     struct block *b = block_for(g, begin);
-    const struct mt_lifetime *life = &g->lifetimes[item];
+    const int *life = lifetime_of(g, item);
     int at = b->n++;
     for (; at > 0 && b->begin[at - 1] > begin; at--) copy_item(g, b, at, b, at - 1);
     b->item[at] = item;
     b->begin[at] = begin;
     b->end[at] = end;
-    for (int t = 0; t < g->nstreams; t++) b->last[t][at] = life->last[t], b->known[t][at] = life->known[t];
+    for (int t = 0; t < 2 * g->nstreams; t++) b->ends[t][at] = life[t];
     uint64_t below = ((uint64_t)1 << at) - 1;
     for (int c = 0; c < g->ncursors; c++) {
-        uint64_t mine = (uint64_t)conflict(g, &g->cursors[c], life) << at;
+        uint64_t mine = (uint64_t)conflict(g, &g->cursors[c], item) << at;
         b->conflicts[c] = (b->conflicts[c] & below) | mine | (b->conflicts[c] & ~below) << 1;
     }
     g->where[item] = b;
@@ -381,7 +390,7 @@ static void sort_items(struct mt_gaps *g, bool known, int stream, int **items, i
     *begin = mt_new(&g->arena, int, g->nkeys + 1);
     int *key = mt_malloc(((size_t)g->nitems + 1) * sizeof *key), *next = mt_malloc((size_t)g->nkeys * sizeof *next);
     for (int i = 0; i < g->nitems; i++) {
-        key[i] = key_of(g, known ? g->lifetimes[i].known[stream] : g->lifetimes[i].last[stream]);
+        key[i] = key_of(g, lifetime_of(g, i)[known ? g->nstreams + stream : stream]);
         (*begin)[key[i] + 1]++;
     }
     for (int k = 0; k < g->nkeys; k++) {
@@ -396,14 +405,16 @@ static void sort_items(struct mt_gaps *g, bool known, int stream, int **items, i
 struct mt_gaps *mt_gaps_new(const struct mt_lifetime *lifetimes, int nitems, int nstreams) {
     struct mt_gaps *g = mt_calloc(1, sizeof *g);
     int most = -1, most_blocks = nitems / (BLOCK / 2) + 2;
+    g->nstreams = nstreams;
+    g->lifetimes = mt_new(&g->arena, int, (size_t)nitems * 2 * (size_t)nstreams + 1);
     for (int i = 0; i < nitems; i++)
         for (int t = 0; t < nstreams; t++) {
+            g->lifetimes[(size_t)(2 * i * nstreams + t)] = lifetimes[i].last[t];
+            g->lifetimes[(size_t)(2 * i * nstreams + nstreams + t)] = lifetimes[i].known[t];
             if (lifetimes[i].last[t] != INT_MAX && lifetimes[i].last[t] > most) most = lifetimes[i].last[t];
             if (lifetimes[i].known[t] != INT_MAX && lifetimes[i].known[t] > most) most = lifetimes[i].known[t];
         }
-    g->lifetimes = lifetimes;
     g->nitems = nitems;
-    g->nstreams = nstreams;
     g->nkeys = most + 3;
     g->ncursors = 1;
     for (int t = 0; t < nstreams; t++) {

@@ -22,7 +22,7 @@ struct mt_lifetime {
 };
 
 struct mt_gaps;
-/* Lifetimes are not copied. */
+/* Lifetimes are copied. */
 struct mt_gaps *mt_gaps_new(const struct mt_lifetime *lifetimes, int nitems, int nstreams);
 void mt_gaps_free(struct mt_gaps *gaps);
 

@@ -1,9 +1,10 @@
 /* How fast attention runs on a CUDA device, in bf16: each way to run it, or each row of attention_tiles.def.
  *
- *     bench_cuda_attention [ways | tiles | choose] [--json] [--quick] [--verbose] [p]
+ *     bench_cuda_attention [ways | tiles | choose] [--json] [--quick] [--verbose] [--share=N] [p]
  *
- * p: dropout; 0 when it is not given. choose: what is chosen when nobody asks for a way, without and with the
- * permission to add up gradients in any order.
+ * p: dropout; 0 when it is not given. N: query heads that share a head of keys and values, a divisor of 16, queries
+ * then being apart from keys and values; 0, packed, when it is not given. choose: what is chosen when nobody asks for a
+ * way, without and with the permission to add up gradients in any order.
  *
  * 16384 positions a call, 16 heads of 64 and of 128, contexts of 1024 to 8192, causal and full. TFLOP/s count four
  * operations forward and ten backward for each pair of positions that see each other and each element of a head, as is
@@ -19,6 +20,7 @@ enum { POSITIONS = 16384, HEADS = 16, NCONTEXTS = 4, NCOLUMNS = 2 * NCONTEXTS, R
 static struct mt_device *device;
 static struct mt_stream *stream;
 static bool json, quick;
+static int64_t share;
 static double p;
 
 static const struct {
@@ -73,18 +75,25 @@ static double tera(bool forward, int64_t s, int64_t d, bool causal, bool any_ord
     int64_t b = POSITIONS / s, h = HEADS;
     struct mt_attr attr = {.scale = 1 / sqrt((double)d), .causal = causal, .p = p, .tag = 7, .any_order = any_order};
     struct mt_clock clock = {.step = 1, .seed = 1};
-    struct mt_tensor qkv = {data[0], MT_BF16, 5, {b, s, 3, h, d}, {0}, {b, s, 3, h, d}};
-    struct mt_tensor o = {data[1], MT_BF16, 4, {b, s, h, d}, {0}, {b, s, h, d}}, dout = o, dqkv = qkv;
+    int64_t g = share ? h / share : h, part = POSITIONS * h * d; /* q lies before kv */
+    struct mt_tensor o = {data[1], MT_BF16, 4, {b, s, h, d}, {0}, {b, s, h, d}}, dout = o, q = o, dq = o;
+    struct mt_tensor kv = {(uint16_t *)data[0] + part, MT_BF16, 5, {b, s, 2, g, d}, {0}, {b, s, 2, g, d}}, dkv = kv;
+    struct mt_tensor qkv = {data[0], MT_BF16, 5, {b, s, 3, h, d}, {0}, {b, s, 3, h, d}}, dqkv = qkv;
     struct mt_tensor lse = {data[2], MT_F32, 3, {b, h, s}, {0}, {b, h, s}};
-    dout.data = data[3], dqkv.data = data[4];
-    struct mt_tensor in[4] = {dout, qkv, o, lse}, out[2] = {o, lse};
+    dout.data = data[3], dqkv.data = dq.data = data[4], q.data = data[0], dkv.data = (uint16_t *)data[4] + part;
+    struct mt_tensor packed[4] = {dout, qkv, o, lse}, apart[5] = {dout, q, kv, o, lse};
+    struct mt_tensor out[2] = {o, lse}, grads[2] = {dq, dkv};
+    struct mt_tensor *in = share ? apart : packed;
     struct mt_call call = {.kind = forward ? MT_OP_attention_packed : MT_OP_attention_packed_grad,
                            .attr = &attr,
-                           .nin = forward ? 1 : 4,
-                           .nout = forward ? 2 : 1,
-                           .in = forward ? &qkv : in,
-                           .out = forward ? out : &dqkv,
+                           .nin = share ? (forward ? 2 : 5) : (forward ? 1 : 4),
+                           .nout = forward || share ? 2 : 1,
+                           .in = in + forward,
+                           .out = forward ? out
+                                  : share ? grads
+                                          : &dqkv,
                            .clock = &clock};
+    if (share) call.kind = forward ? MT_OP_attention : MT_OP_attention_grad;
     double flops = (forward ? 4.0 : 10.0) * (double)(b * h * s) * (double)(s * d) / (causal ? 2 : 1);
     double seconds = seconds_of(&call);
     return seconds > 0 ? flops / seconds / 1e12 : 0;
@@ -200,8 +209,11 @@ int main(int argc, char **argv) {
             what = by_choice;
         else if (!strcmp(argv[i], "ways"))
             what = by_ways;
+        else if (!strncmp(argv[i], "--share=", 8) && (share = atoi(argv[i] + 8)) > 0 && HEADS % share == 0)
+            continue;
         else if (p = strtod(argv[i], &end), *end || end == argv[i] || p < 0 || p >= 1) {
-            fprintf(stderr, "usage: %s [ways | tiles | choose] [--json] [--quick] [--verbose] [dropout]\n", argv[0]);
+            fprintf(stderr, "usage: %s [ways | tiles | choose] [--json] [--quick] [--verbose] [--share=N] [dropout]\n",
+                    argv[0]);
             return 2;
         }
     }

@@ -77,6 +77,25 @@ kill -INT $job
 code=0
 wait $job || code=$?
 [ $code = 0 ] && ! kill -0 "$(cat mpirun.txt)" 2>/dev/null || fail "$code: $(cat run.txt)"
+
+# A rank that is asked before it can answer, which mpirun says of it: there was nothing to save.
+mkdir early
+cat >early/mpirun <<'E'
+#!/usr/bin/env -S --default-signal=USR2 sh
+trap 'echo "mpirun noticed that process rank 1 with PID 0 on node x exited on signal 12 (User defined signal 2)." >&2; exit 140' USR2
+touch started
+while :; do sleep 0.1; done
+E
+chmod +x early/mpirun
+rm -rf launch
+PATH="$PWD/early:$PATH" $MOTLEY launch endless.json --hosts hosts --restart 2 -- --data text.txt >run.txt 2>&1 &
+job=$!
+wait_for '[ -e started ]'
+kill -INT $job
+code=0
+wait $job || code=$?
+[ $code = 0 ] && grep -q 'stopped before it had begun' run.txt && ! grep -q restart run.txt || fail "$code: $(cat run.txt)"
+
 for signal in KILL HUP; do
   rm -rf launch
   (trap - HUP && exec $MOTLEY launch endless.json --hosts hosts -- --data text.txt) >run.txt 2>&1 &

@@ -1,6 +1,7 @@
-/* cuDNN's attention as implementations: packed (its engines take no queries from some position on), no dropout, no
- * window, rows of heads that are multiples of 16 bytes. A plan is made once for each shape, which takes seconds, as the
- * library compiles. */
+/* cuDNN's attention as implementations: of all queries (its engines take none from some position on), without dropout,
+ * for rows of heads that are multiples of 16 bytes. A plan is made once for each shape, which takes seconds, as the
+ * library compiles. Where the scores of all samples would want too much memory, samples go in equal parts, one after
+ * the other. */
 #include <pthread.h>
 #include <string.h>
 
@@ -17,13 +18,27 @@ static struct cudnn_attention_shape shape_of(const struct mt_call *call, bool an
     const struct mt_attention a = mt_attention_of(call);
     struct cudnn_attention_shape s;
     memset(&s, 0, sizeof s); /* compared by its bytes */
-    s.b = a.b, s.s = a.s, s.h = a.heads, s.d = a.d;
+    s.b = a.b, s.s = a.s, s.h = a.heads, s.g = a.groups, s.d = a.d;
+    s.window = a.window;
+    s.packed = a.packed;
     s.scale = (float)call->attr->scale;
     s.type = a.q->type;
     s.causal = call->attr->causal;
     s.backward = a.gradient;
     s.any_order = any_order;
     return s;
+}
+
+/* Leaves in the shape the samples of one run: the most that divide all of them and want no more memory than is allowed;
+ * false: one wants more. */
+static bool divide(struct cudnn_attention_shape *s) {
+    int64_t b = s->b;
+    for (int64_t runs = 1; runs <= b; runs++) {
+        if (b % runs) continue;
+        s->b = b / runs;
+        if (cudnn_attention_bytes(s) <= MT_CUDA_MOST_CUDNN_BYTES) return true;
+    }
+    return false;
 }
 
 /* Backward, engines of some versions for sm_90 take positions behind the last key, up to whole tiles, for keys with a
@@ -36,13 +51,13 @@ static bool sees_only_keys(const struct cudnn_attention_shape *s) {
 static bool can(const struct cuda *cuda, const struct mt_call *call, bool any_order) {
     const struct mt_attention a = mt_attention_of(call);
     struct cudnn_attention_shape s = shape_of(call, any_order);
-    return a.packed && !a.window && sees_only_keys(&s) && mt_type_is_half(s.type) && cuda->sm >= 80 && s.d &&
-           s.d % 8 == 0 && s.s > 1 && call->attr->p <= 0 && attention_aligned(call, 16) &&
-           cudnn_attention_bytes(&s) <= MT_CUDA_MOST_CUDNN_BYTES;
+    return !a.first && a.s == a.t && a.groups && sees_only_keys(&s) && mt_type_is_half(s.type) && cuda->sm >= 80 &&
+           s.d && s.d % 8 == 0 && s.s > 1 && call->attr->p <= 0 && attention_aligned(call, 16) && divide(&s);
 }
 
 static int64_t bytes_of(const struct mt_call *call, bool any_order) {
     struct cudnn_attention_shape s = shape_of(call, any_order);
+    divide(&s);
     return cudnn_attention_bytes(&s);
 }
 
@@ -73,10 +88,11 @@ static enum mt_status find(const struct cuda *cuda, const struct cudnn_attention
         plans = k;
         double began_s = mt_now_s();
         if (!cudnn_attention_new(shape, &device, &k->attention, &k->err))
-            mt_log(MT_LOG_DEBUG, "cuDNN: a plan for attention%s%s, b=%lld s=%lld h=%lld d=%lld: %.2f s, %lld bytes",
+            mt_log(MT_LOG_DEBUG,
+                   "cuDNN: a plan for attention%s%s, b=%lld s=%lld h=%lld of %lld d=%lld: %.2f s, %lld bytes",
                    shape->backward ? "'s gradient" : "", shape->any_order ? " in any order" : "", (long long)shape->b,
-                   (long long)shape->s, (long long)shape->h, (long long)shape->d, mt_now_s() - began_s,
-                   (long long)cudnn_attention_workspace(k->attention));
+                   (long long)shape->s, (long long)shape->h, (long long)shape->g, (long long)shape->d,
+                   mt_now_s() - began_s, (long long)cudnn_attention_workspace(k->attention));
     }
     pthread_mutex_unlock(&lock);
     *attention = k->attention;
@@ -84,19 +100,28 @@ static enum mt_status find(const struct cuda *cuda, const struct cudnn_attention
     return k->attention ? MT_OK : err->status;
 }
 
+static void *sample(const struct mt_tensor *t, int64_t i) {
+    return (char *)t->data + i * (mt_tensor_count(t) / t->extent[0]) * mt_type_size(t->type);
+}
+
 static enum mt_status run(const struct cuda_queue *queue, const struct mt_call *call, bool any_order,
                           struct mt_err *err) {
+    const struct mt_attention a = mt_attention_of(call);
     struct cudnn_attention_shape shape = shape_of(call, any_order);
     const struct cudnn_attention *attention;
+    divide(&shape);
     enum mt_status st = find(queue->cuda, &shape, &attention, err);
-    if (st) return st;
-    struct cudnn_attention_data data = {.qkv = mt_attention_of(call).q->data, .scratch = call->scratch};
-    if (shape.backward)
-        data.dout = call->in[0].data, data.o_in = call->in[2].data, data.lse = call->in[3].data,
-        data.dqkv = call->out[0].data;
-    else
-        data.o = call->out[0].data, data.lse = call->out[1].data;
-    return cudnn_attention_run(attention, queue->stream, &data, err);
+    for (int64_t from = 0; !st && from < a.b; from += shape.b) {
+        struct cudnn_attention_data data = {.q = sample(a.q, from), .kv = sample(a.kv, from), .scratch = call->scratch};
+        if (shape.backward)
+            data.dout = sample(&call->in[0], from), data.o_in = sample(&call->in[call->nin - 2], from),
+            data.lse = sample(&call->in[call->nin - 1], from), data.dq = sample(a.dq, from),
+            data.dkv = sample(a.dkv, from);
+        else
+            data.o = sample(&call->out[0], from), data.lse = sample(&call->out[1], from);
+        st = cudnn_attention_run(attention, queue->stream, &data, err);
+    }
+    return st;
 }
 
 /* The library loads code when a plan is made and first run, which must not disturb a capture. */

@@ -6,7 +6,8 @@
  *
  * An angle is counted in turns, as a fraction of 64 bits: that of a position is the product of integers, of which the
  * whole turns fall off. So it is as exact far from the first position as near to it, where an f32 would keep no more
- * than a digit after the point. */
+ * than a digit after the point. Its first 32 bits are enough for a sine; for half types, whose last digit is 2^-11, so
+ * are the sines of the special function units, which are within 2^-20. */
 using T = TYPE;
 constexpr int V = VECTOR;
 
@@ -22,6 +23,14 @@ struct turns {
 
 __device__ inline i64 quotient(i64 a, i64 b) {
     return (u64)(a | b) >> 32 ? a / b : (i64)((u32)a / (u32)b);
+}
+
+/* In one access: the compiler cuts plain stores of 16 bytes into four here. */
+__device__ inline void store(const vec<T, V> &x, T *to) {
+    if constexpr (vec<T, V>::bytes == 16)
+        __stcg((uint4 *)to, make_uint4(x.w[0], x.w[1], x.w[2], x.w[3]));
+    else
+        x.write(to);
 }
 
 /* y may be x: a thread writes only what it has read. */
@@ -45,8 +54,13 @@ extern "C" __global__ void rotary(const __grid_constant__ shape g, const __grid_
     float cosine[V], sine[V];
     u64 position = (u64)(g.first + at);
 #pragma unroll
-    for (int v = 0; v < V; v++) /* at most half a turn, as a multiple of pi */
-        sincospif((float)(i64)(position * turn[pair + v]) * 0x1p-63f, &sine[v], &cosine[v]);
+    for (int v = 0; v < V; v++) {
+        float angle = (float)(int)(position * turn[pair + v] >> 32) * 0x1p-31f; /* of pi, between -1 and 1 */
+        if constexpr (sizeof(T) < sizeof(float))
+            sine[v] = __sinf(angle * 3.14159265f), cosine[v] = __cosf(angle * 3.14159265f);
+        else
+            sincospif(angle, &sine[v], &cosine[v]);
+    }
 #pragma unroll
     for (int u = 0; u < ROWS; u++) {
         if (first + u * each >= g.rows) continue;
@@ -59,6 +73,6 @@ extern "C" __global__ void rotary(const __grid_constant__ shape g, const __grid_
             a[v] = turned;
         }
         low[u].set(a), high[u].set(b);
-        low[u].write(y + place[u]), high[u].write(y + place[u] + g.half);
+        store(low[u], y + place[u]), store(high[u], y + place[u] + g.half);
     }
 }

@@ -78,7 +78,7 @@ static void test_round(struct mt_comm *comm, enum style style, enum mt_type type
     struct mt_choice choice;
     struct captured_end with, without;
     struct mt_graph *g =
-        training_graph_of("gpt2:layers=2,heads=4,embed=32,context=8,vocab=24,bias=1,tied=1", type, 5, 0);
+        training_graph_of("gpt2:layers=1,heads=4,embed=32,context=8,vocab=24,bias=1,tied=1", type, 5, 0);
     make_choice(&arena, g, style, &choice);
     choice.decisions.gradient_wire = g->acc;
     captured_compare(g, &choice, rank, device, comm);

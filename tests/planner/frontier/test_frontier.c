@@ -195,9 +195,36 @@ static void test_layers(int nlayers) {
         CHECK(2 * some < all, "equal layers were solved again: %lld of %lld states", (long long)some, (long long)all);
 }
 
+/* A choice of few states that costs more than far_s stays as it is; one that does not is as without. */
+static void test_far(void) {
+    int looked_at = 0, improved = 0;
+    for (int round = 0; round < 600; round++) {
+        struct mt_arena arena = MT_ARENA_INIT;
+        struct mt_frontier p = random_problem(&arena, 20);
+        struct mt_frontier_solution all, few, same;
+        p.most_states = 20000;
+        bool found = mt_frontier_solve(&p, &arena, &all);
+        p.far_s = 1e-9;
+        CHECK(mt_frontier_solve(&p, &arena, &few) || !found, "round %d", round);
+        if (found) {
+            CHECK_NEAR(mt_frontier_cost(&p, few.choice), few.cost_s, 1e-12 * few.cost_s);
+            CHECK(few.cost_s >= all.cost_s, "%g, with all states %g", few.cost_s, all.cost_s);
+            CHECK(few.exact == (few.nstates == all.nstates), "what was cut is not exact");
+            looked_at += few.nstates<all.nstates, improved += few.cost_s> all.cost_s;
+            p.far_s = few.cost_s;
+            CHECK(mt_frontier_solve(&p, &arena, &same), "round %d", round);
+            CHECK_EQ(same.cost_s, all.cost_s);
+            CHECK_EQ(same.nstates, all.nstates);
+        }
+        mt_arena_release(&arena);
+    }
+    CHECK(looked_at > 0 && improved > 0, "more states were of use in %d of %d problems", improved, looked_at);
+}
+
 int main(void) {
     printf("seed %d\n", SEED);
     test_random();
+    test_far();
     test_layers(1);
     test_layers(2);
     test_layers(7);

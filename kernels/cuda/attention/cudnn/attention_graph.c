@@ -4,6 +4,9 @@
  * attention_tiles.cu. The gradient of q is a GEMM of its own, and not summed in memory, which makes it reproducible; so
  * the gradients of the scores pass through memory, and the workspace holds them.
  *
+ * Query heads that share keys and values: GEMMs take k and v of fewer heads as they are; the gradients of k and v are
+ * those of each query head, summed over the heads that share.
+ *
  * In any order: blocks add to f32 sums of q's gradient in memory, zeroed first, in the order in which they run; the
  * sums are then converted. Nothing of the size of the scores is in memory. */
 #include "kernels/cuda/attention/cudnn/attention_graph.h"
@@ -34,6 +37,7 @@ int64_t cudnn_attention_bytes(const struct cudnn_attention_shape *s) {
     int64_t heads = s->b * s->h, scores = heads * whole(s->s, 128) * whole(s->s, 128) * 2;
     int64_t sums = heads * whole(s->s, 64) * s->d * (int64_t)sizeof(float);
     int64_t workspace = !s->backward ? 0 : s->any_order ? sums : scores;
+    if (s->backward && s->g < s->h) workspace += 2 * sums;
     return deltas_bytes(s) + sums_bytes(s) + workspace + (1 << 20) + ALIGN;
 }
 
@@ -56,6 +60,7 @@ enum {
     /* numbers */
     SCALE,
     HIDDEN,
+    WINDOW,
     ONE,
     /* only in between */
     SCORES,
@@ -64,6 +69,11 @@ enum {
     COLUMN,
     SEEN,
     MASKED,
+    QUERY,
+    KEY,
+    LAST,
+    NEAR,
+    WITHIN,
     MOST,
     LESS,
     EXP,
@@ -80,6 +90,8 @@ enum {
     DS,
     DS_TURNED,
     K_TURNED,
+    DK_HEADS,
+    DV_HEADS,
     NIDS
 };
 _Static_assert((int)NIDS <= (int)CUDNN_TENSORS, "too many tensors");
@@ -88,18 +100,35 @@ struct cudnn_attention {
     struct cudnn_attention_shape shape;
     struct cudnn_graph *graph;
     cudnnHandle_t handle;
-    float scale, hidden, one;
+    float scale, hidden, window, one;
 };
 
 static cudnnDataType_t type_of(enum mt_type type) {
     return type == MT_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
 }
 
-/* A tensor of heads in memory, rows `row` elements apart; turned: [b, h, d, s]. */
-static void heads(struct cudnn_graph *g, const struct cudnn_attention_shape *s, int id, int64_t row, bool turned) {
-    struct cudnn_tensor t = {id, CUDNN_MEMORY, type_of(s->type), {s->b, s->h, s->s, s->d}, {s->s * row, s->d, row, 1}};
+/* Elements from one position to the next, of queries and of keys and values. */
+static int64_t q_row(const struct cudnn_attention_shape *s) {
+    return (s->packed ? 3 : 1) * s->h * s->d;
+}
+static int64_t kv_row(const struct cudnn_attention_shape *s) {
+    return (s->packed ? 3 : 2) * s->g * s->d;
+}
+
+/* A tensor of n heads, rows `row` elements apart; turned: [b, n, d, s]. */
+static void heads_of(struct cudnn_graph *g, const struct cudnn_attention_shape *s, int id, enum cudnn_tensor_kind kind,
+                     int64_t n, int64_t row, bool turned) {
+    struct cudnn_tensor t = {id, kind, type_of(s->type), {s->b, n, s->s, s->d}, {s->s * row, s->d, row, 1}};
     if (turned) t.extent[2] = s->d, t.extent[3] = s->s, t.stride[2] = 1, t.stride[3] = row;
     cudnn_tensor(g, &t);
+}
+
+/* In memory: of queries, and of keys or values. */
+static void queries(struct cudnn_graph *g, const struct cudnn_attention_shape *s, int id, int64_t row) {
+    heads_of(g, s, id, CUDNN_MEMORY, s->h, row, false);
+}
+static void keys(struct cudnn_graph *g, const struct cudnn_attention_shape *s, int id, bool turned) {
+    heads_of(g, s, id, CUDNN_MEMORY, s->g, kv_row(s), turned);
 }
 
 static void rows(struct cudnn_graph *g, const struct cudnn_attention_shape *s, int id, enum cudnn_tensor_kind kind) {
@@ -119,7 +148,22 @@ static void number(struct cudnn_graph *g, int id) {
     cudnn_tensor(g, &(struct cudnn_tensor){id, CUDNN_NUMBER, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}});
 }
 
-/* masked = x where the key is not behind the query, else -inf; the id of what is to be used from here on. */
+/* x where the key is within the window of the query, else -inf; the id of what is to be used from here on. */
+static int mask_window(struct cudnn_graph *g, const struct cudnn_attention_shape *s, int x) {
+    static const int whole_scores[] = {QUERY, KEY, LAST, WITHIN};
+    if (!s->window) return x;
+    number(g, WINDOW);
+    for (int i = 0; i < 4; i++) scores(g, s, whole_scores[i], CUDNN_DATA_FLOAT, false);
+    scores(g, s, NEAR, CUDNN_DATA_BOOLEAN, false);
+    cudnn_index(g, 2, x, QUERY);
+    cudnn_index(g, 3, x, KEY);
+    cudnn_pointwise(g, CUDNN_POINTWISE_ADD, KEY, WINDOW, NONE, LAST);
+    cudnn_pointwise(g, CUDNN_POINTWISE_CMP_GT, LAST, QUERY, NONE, NEAR);
+    cudnn_pointwise(g, CUDNN_POINTWISE_BINARY_SELECT, x, HIDDEN, NEAR, WITHIN);
+    return WITHIN;
+}
+
+/* The same where the key is not behind the query. */
 static int mask(struct cudnn_graph *g, const struct cudnn_attention_shape *s, int x) {
     if (!s->causal) return x;
     number(g, HIDDEN);
@@ -129,14 +173,13 @@ static int mask(struct cudnn_graph *g, const struct cudnn_attention_shape *s, in
     cudnn_index(g, 3, x, COLUMN);
     cudnn_pointwise(g, CUDNN_POINTWISE_CMP_GE, ROW, COLUMN, NONE, SEEN);
     cudnn_pointwise(g, CUDNN_POINTWISE_BINARY_SELECT, x, HIDDEN, SEEN, MASKED);
-    return MASKED;
+    return mask_window(g, s, MASKED);
 }
 
 static void forward(struct cudnn_graph *g, const struct cudnn_attention_shape *s) {
-    const int64_t row = 3 * s->h * s->d;
     static const int whole_scores[] = {SCORES, SCALED, LESS, EXP};
-    heads(g, s, Q, row, false), heads(g, s, K, row, true), heads(g, s, V, row, false);
-    heads(g, s, O, s->h * s->d, false);
+    queries(g, s, Q, q_row(s)), keys(g, s, K, true), keys(g, s, V, false);
+    queries(g, s, O, s->h * s->d);
     rows(g, s, LSE, CUDNN_MEMORY);
     rows(g, s, MOST, CUDNN_VIRTUAL), rows(g, s, SUM, CUDNN_VIRTUAL), rows(g, s, LOG, CUDNN_VIRTUAL);
     for (int i = 0; i < 4; i++) scores(g, s, whole_scores[i], CUDNN_DATA_FLOAT, false);
@@ -155,21 +198,32 @@ static void forward(struct cudnn_graph *g, const struct cudnn_attention_shape *s
     cudnn_matmul(g, P, V, O);
 }
 
+/* The gradient of k or v: a GEMM, and with fewer heads a sum over those that share. */
+static void kv_grad(struct cudnn_graph *g, const struct cudnn_attention_shape *s, int a, int b, int of_heads, int out) {
+    bool shared = s->g < s->h;
+    keys(g, s, out, false);
+    if (shared)
+        cudnn_tensor(g, &(struct cudnn_tensor){of_heads,
+                                               CUDNN_VIRTUAL,
+                                               type_of(s->type),
+                                               {s->b, s->h, s->s, s->d},
+                                               {s->h * s->s * s->d, s->s * s->d, s->d, 1}});
+    cudnn_matmul(g, a, b, shared ? of_heads : out);
+    if (shared) cudnn_reduce(g, CUDNN_REDUCE_TENSOR_ADD, of_heads, out);
+}
+
 static void backward_tensors(struct cudnn_graph *g, const struct cudnn_attention_shape *s) {
-    const int64_t row = 3 * s->h * s->d;
     static const int whole_scores[] = {SCORES, SCALED, SHIFTED, EXP, DP, DP_LESS, DP_TIMES, DS};
-    heads(g, s, Q, row, false), heads(g, s, K, row, true), heads(g, s, V, row, true);
-    heads(g, s, DQ, row, false), heads(g, s, DK, row, false), heads(g, s, DV, row, false);
-    heads(g, s, O, s->h * s->d, false), heads(g, s, DOUT, s->h * s->d, false);
+    queries(g, s, Q, q_row(s)), keys(g, s, K, true), keys(g, s, V, true);
+    queries(g, s, DQ, q_row(s));
+    queries(g, s, O, s->h * s->d), queries(g, s, DOUT, s->h * s->d);
     rows(g, s, LSE, CUDNN_MEMORY), rows(g, s, DELTA, CUDNN_MEMORY), rows(g, s, SUMS, CUDNN_VIRTUAL);
     cudnn_tensor(g, &(struct cudnn_tensor){PRODUCTS,
                                            CUDNN_VIRTUAL,
                                            CUDNN_DATA_FLOAT,
                                            {s->b, s->h, s->s, s->d},
                                            {s->h * s->s * s->d, s->s * s->d, s->h * s->d, 1}});
-    cudnn_tensor(g,
-                 &(struct cudnn_tensor){
-                     K_TURNED, CUDNN_VIRTUAL, type_of(s->type), {s->b, s->h, s->s, s->d}, {s->s * row, s->d, row, 1}});
+    heads_of(g, s, K_TURNED, CUDNN_VIRTUAL, s->g, kv_row(s), false);
     for (int i = 0; i < 8; i++) scores(g, s, whole_scores[i], CUDNN_DATA_FLOAT, false);
     scores(g, s, P_TURNED, type_of(s->type), true), scores(g, s, DS_TURNED, type_of(s->type), true);
     number(g, SCALE), number(g, ONE);
@@ -191,13 +245,13 @@ static void backward(struct cudnn_graph *g, const struct cudnn_attention_shape *
     cudnn_pointwise(g, CUDNN_POINTWISE_SUB, SCALED, LSE, NONE, SHIFTED);
     cudnn_pointwise(g, CUDNN_POINTWISE_EXP, mask(g, s, SHIFTED), NONE, NONE, EXP);
     cudnn_reshape(g, EXP, P_TURNED);
-    cudnn_matmul(g, P_TURNED, DOUT, DV);
+    kv_grad(g, s, P_TURNED, DOUT, DV_HEADS, DV);
     cudnn_matmul(g, DOUT, V, DP);
     cudnn_pointwise(g, CUDNN_POINTWISE_SUB, DP, DELTA, NONE, DP_LESS);
     cudnn_pointwise(g, CUDNN_POINTWISE_MUL, DP_LESS, EXP, NONE, DP_TIMES);
     cudnn_pointwise(g, CUDNN_POINTWISE_MUL, DP_TIMES, SCALE, NONE, DS);
     cudnn_reshape(g, DS, DS_TURNED);
-    cudnn_matmul(g, DS_TURNED, Q, DK);
+    kv_grad(g, s, DS_TURNED, Q, DK_HEADS, DK);
     cudnn_reshape(g, K, K_TURNED);
     cudnn_matmul(g, DS, K_TURNED, s->any_order ? DQ_SUMS : DQ);
     if (s->any_order) cudnn_pointwise(g, CUDNN_POINTWISE_IDENTITY, DQ_SUMS, NONE, NONE, DQ);
@@ -211,6 +265,7 @@ enum mt_status cudnn_attention_new(const struct cudnn_attention_shape *shape, co
                                   .handle = device->handle,
                                   .scale = shape->scale,
                                   .hidden = -INFINITY,
+                                  .window = (float)shape->window,
                                   .one = 1};
     (shape->backward ? backward : forward)(a->graph, shape);
     enum mt_status st = cudnn_graph_plan(a->graph, device, shape->any_order, err);
@@ -240,19 +295,20 @@ int64_t cudnn_attention_workspace(const struct cudnn_attention *a) {
 enum mt_status cudnn_attention_run(const struct cudnn_attention *a, CUstream stream,
                                    const struct cudnn_attention_data *data, struct mt_err *err) {
     const struct cudnn_attention_shape *s = &a->shape;
-    int64_t ids[16], third = s->h * s->d * mt_type_size(s->type);
+    int64_t ids[16], part = s->g * s->d * mt_type_size(s->type), keys_at = s->packed ? part : 0;
     void *pointers[16];
     int n = 0;
-    char *qkv = (char *)(uintptr_t)data->qkv, *dqkv = data->dqkv;
+    char *k = (char *)(uintptr_t)data->kv + keys_at, *dk = (char *)data->dkv + keys_at;
     char *scratch = (char *)(uintptr_t)whole((int64_t)(uintptr_t)data->scratch, ALIGN);
     char *sums = scratch + deltas_bytes(s), *workspace = sums + sums_bytes(s);
 #define GIVE(id, pointer) (ids[n] = (id), pointers[n++] = (void *)(uintptr_t)(pointer))
-    GIVE(Q, qkv), GIVE(K, qkv + third), GIVE(V, qkv + 2 * third);
+    GIVE(Q, data->q), GIVE(K, k), GIVE(V, k + part);
     GIVE(LSE, data->lse), GIVE(SCALE, &a->scale);
     if (s->causal) GIVE(HIDDEN, &a->hidden);
+    if (s->window) GIVE(WINDOW, &a->window);
     if (s->backward) {
         GIVE(O, data->o_in), GIVE(DOUT, data->dout), GIVE(DELTA, scratch), GIVE(ONE, &a->one);
-        GIVE(DQ, dqkv), GIVE(DK, dqkv + third), GIVE(DV, dqkv + 2 * third);
+        GIVE(DQ, data->dq), GIVE(DK, dk), GIVE(DV, dk + part);
     } else {
         GIVE(O, data->o);
     }

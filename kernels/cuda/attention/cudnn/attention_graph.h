@@ -4,24 +4,25 @@
 
 #include "kernels/cuda/driver/driver.h"
 
-/* qkv[b, s, 3, h, d], of bf16 or f16. */
+/* q[b, s, h, d] and kv[b, s, 2, g, d], or with g = h packed as qkv[b, s, 3, h, d]; of bf16 or f16. */
 struct cudnn_attention_shape {
-    int64_t b, s, h, d;
+    int64_t b, s, h, g, d;
+    int64_t window; /* keys that a query sees at most, with causal; 0: all before it */
     float scale;
     enum mt_type type;
-    bool causal, backward;
+    bool packed, causal, backward;
     bool any_order; /* backward: other bits each time */
 };
 
 struct cudnn_attention_data {
-    const void *qkv, *dout, *o_in; /* the last two: backward */
-    void *o, *dqkv;                /* forward, backward */
-    void *lse;                     /* written forward, read backward */
-    void *scratch;                 /* cudnn_attention_bytes of it */
+    const void *q, *kv, *dout, *o_in; /* packed: q and kv are qkv; the last two: backward */
+    void *o, *dq, *dkv;               /* forward; backward, packed: both are dqkv */
+    void *lse;                        /* written forward, read backward */
+    void *scratch;                    /* cudnn_attention_bytes of it */
 };
 
 /* An upper bound of what a plan needs, without the library or a GPU: backward, the scores' gradients of all heads; in
- * any order, only sums of q's gradient. */
+ * any order, only sums of q's gradient; with fewer heads of keys and values, their gradients by query head. */
 int64_t cudnn_attention_bytes(const struct cudnn_attention_shape *shape);
 
 struct cudnn_attention;

@@ -2,8 +2,8 @@
  * size, ragged lengths, each way to run it, and every row of attention_tiles.def. Outputs and scratch are poisoned,
  * what lies behind outputs must stay as it was, and a second run must give the same bits, unless any order is allowed.
  * All failures are listed before the test fails. Some 600 kernels are compiled: minutes, the first time. One part runs
- * alone if it is named: shapes, rows, a way, chosen, apart, boxes, which are of queries apart from keys and values
- * (attention_box.h), windows, or window_rows. */
+ * alone if it is named: shapes, rows, a way, cudnn_apart, parts, chosen, apart, boxes, which are of queries apart from
+ * keys and values (attention_box.h), windows, or window_rows. */
 #include <stdarg.h>
 
 #include "kernels/base/number/rng.h"
@@ -326,6 +326,9 @@ static void by_cudnn_any_order(void) {
 /* Queries apart from keys and values, on boxes of them (attention_box.h). */
 static bool run_box(void *way, struct mt_call *call) {
     struct mt_attention a = mt_attention_of(call);
+    struct mt_attr attr = *call->attr;
+    attr.any_order = any_order && a.gradient;
+    call->attr = &attr;
     snprintf(doing, sizeof doing, "%s %s of s=%lld from %lld t=%lld g=%lld n=%lld d=%lld window=%lld p=%g, %s",
              mt_op_info[call->kind].name, mt_type_name(call->in[0].type), (long long)a.s, (long long)a.first,
              (long long)a.t, (long long)a.groups, (long long)a.share, (long long)a.d, (long long)call->attr->window,
@@ -355,6 +358,58 @@ static void boxes(void) {
         }
     }
     unsetenv("MOTLEY_TUNE");
+}
+
+/* Of all queries, heads that share keys and values: in windows, long and ragged. */
+static void by_library_apart(const char *given) {
+    static const struct {
+        int64_t b, s, g, n, d, window;
+    } shapes[] = {{2, 128, 3, 1, 64, 0}, {2, 257, 2, 3, 64, 100}, {1, 1024, 1, 4, 64, 0},  {2, 17, 3, 2, 32, 3},
+                  {2, 200, 1, 3, 80, 0}, {1, 300, 2, 2, 128, 70}, {1, 600, 2, 8, 128, 256}};
+    char way[20];
+    snprintf(way, sizeof way, "%s", given);
+    setenv("MOTLEY_CUDA_ATTENTION", way, 1);
+    for (int i = 0; i < (int)(sizeof shapes / sizeof *shapes); i++)
+        for (int type = MT_BF16; type <= MT_F16; type++)
+            for (int mask = 0; mask < 3; mask++) { /* full, causal, in a window */
+                struct attention_box x = {.b = shapes[i].b, .s = shapes[i].s, .t = shapes[i].s, .g = shapes[i].g};
+                x.n = shapes[i].n, x.d = shapes[i].d, x.all_s = x.s, x.all_g = x.g + 1, x.all_n = x.n;
+                x.causal = mask > 0, x.window = mask == 2 ? shapes[i].window : 0;
+                if (mask < 2 || x.window) box_check(&x, (enum mt_type)type, run_box, way);
+            }
+}
+static void by_cudnn_apart(void) {
+    by_library_apart("cudnn");
+    setenv("MOTLEY_TUNE", "off", 1);
+    any_order = true;
+    by_library_apart("cudnn_any_order");
+    any_order = false;
+}
+
+/* Too many scores for cuDNN's scratch, so that samples go in parts: against our own kernels. */
+static void in_parts(void) {
+    enum { B = 6, S = 2048, G = 4, N = 12, D = 64 };
+    struct attention_box x = {.b = B, .s = S, .t = S, .g = G, .n = N, .d = D, .all_s = S, .all_g = G, .all_n = N};
+    x.causal = true;
+    const struct mt_attr attr = box_attr(&x);
+    const struct mt_clock clock = {.step = 1, .seed = 1};
+    struct mt_tensor ours[BOX_TENSORS], theirs[BOX_TENSORS];
+    box_tensors(&x, MT_BF16, ours), box_tensors(&x, MT_BF16, theirs);
+    box_fill(ours, 5), box_fill(theirs, 5);
+    for (int gradient = 0; gradient < 2; gradient++) {
+        struct mt_call call = box_call(&attr, &clock, gradient, ours),
+                       other = box_call(&attr, &clock, gradient, theirs);
+        setenv("MOTLEY_CUDA_ATTENTION", "tiles", 1);
+        bool ran = run_box((char[]){"tiles, for parts"}, &call);
+        setenv("MOTLEY_CUDA_ATTENTION", "cudnn", 1);
+        ran = run_box((char[]){"cudnn, in parts"}, &other) && ran;
+        for (int k = gradient ? BOX_DQ : BOX_O; k < (gradient ? BOX_TENSORS : BOX_DQ) && ran; k++)
+            box_compare(&x, &theirs[k], &ours[k], "a tensor of parts", false, 1e-2);
+        if (!ran && !refusals) failed("there is no result");
+        memcpy(theirs[BOX_O].data, ours[BOX_O].data, (size_t)bytes_of(&ours[BOX_O]));
+        memcpy(theirs[BOX_LSE].data, ours[BOX_LSE].data, (size_t)bytes_of(&ours[BOX_LSE]));
+    }
+    for (int k = 0; k < BOX_TENSORS; k++) free(ours[k].data), free(theirs[k].data);
 }
 
 /* Windows narrower and wider than tiles: by each of our implementations, on boxes and packed; and as chosen. */
@@ -414,6 +469,8 @@ int main(int argc, char **argv) {
                  {"row", plainly},
                  {"cudnn", by_cudnn},
                  {"cudnn_any_order", by_cudnn_any_order},
+                 {"cudnn_apart", by_cudnn_apart},
+                 {"parts", in_parts},
                  {"chosen", as_chosen},
                  {"apart", far_apart},
                  {"boxes", boxes},

@@ -72,24 +72,37 @@ static bool known(const struct cudnn_device *device, const struct cudnn_attentio
     return strstr(err.text, "cuLibraryLoadData") != NULL; /* compiled, and there is no driver to load it */
 }
 
-/* Planning counts what the operator would ask for, up to the limit and beyond it. */
+/* Planning counts what the operator would ask for: for all samples up to the limit, beyond it for equal parts. */
 static void test_planned(void) {
-    static const int64_t heads[] = {12, 30, 33}; /* of 32 samples: scores of 0.8, 2.0 and 2.2 GB */
-    for (int i = 0; i < 3; i++) {
-        struct cudnn_attention_shape shape = {32, 1024, heads[i], 64, 0.125f, MT_BF16, true, true, false};
-        struct mt_tensor in[2] = {{.type = MT_BF16, .naxes = 4, .extent = {32, 1024, heads[i], 64}},
-                                  {.type = MT_BF16, .naxes = 5, .extent = {32, 1024, 3, heads[i], 64}}};
+    static const struct {
+        int64_t b, s, h, g;
+        int runs, runs_any_order;
+    } cases[] = {
+        {32, 1024, 12, 12, 1, 1}, {32, 1024, 30, 30, 1, 1}, /* scores of 0.8 and 2.0 GB */
+        {32, 1024, 33, 33, 2, 1}, {8, 2048, 32, 4, 2, 1},   /* 2.2 and 2.15 GB */
+        {7, 4096, 32, 32, 7, 1},  {1, 16384, 8, 8, 0, 1},   /* a sample of 1.1, and one of 4.3 GB */
+    };
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        const int64_t b = cases[i].b, s = cases[i].s, h = cases[i].h, g = cases[i].g;
+        struct cudnn_attention_shape shape = {b, s, h, g, 64, 0, 0.125f, MT_BF16, false, true, true, false};
+        struct mt_tensor in[3] = {{.type = MT_BF16, .naxes = 4, .extent = {b, s, h, 64}},
+                                  {.type = MT_BF16, .naxes = 4, .extent = {b, s, h, 64}},
+                                  {.type = MT_BF16, .naxes = 5, .extent = {b, s, 2, g, 64}}};
         struct mt_attr attr = {.causal = true};
-        struct mt_call call = {.kind = MT_OP_attention_packed_grad, .attr = &attr, .nin = 2, .in = in};
-        int64_t rows = 32 * 1024 * heads[i] * 2 * (int64_t)sizeof(float), bytes = cudnn_attention_bytes(&shape);
-        CHECK_EQ(bytes <= MT_CUDA_MOST_CUDNN_BYTES, i < 2);
-        CHECK_EQ(mt_cuda_scratch_bytes(&call), i < 2 ? bytes : rows);
-        shape.any_order = attr.any_order = true;
-        int64_t sums = cudnn_attention_bytes(&shape);
-        CHECK(sums < bytes / 2, "%lld, %lld", (long long)sums, (long long)bytes);
-        CHECK_EQ(mt_cuda_scratch_bytes(&call), i < 2 ? bytes : sums);
+        struct mt_call call = {.kind = MT_OP_attention_grad, .attr = &attr, .nin = 3, .in = in};
+        int64_t rows = b * s * h * 2 * (int64_t)sizeof(float), all = cudnn_attention_bytes(&shape);
+        for (int any = 0; any < 2; any++) {
+            int runs = any ? cases[i].runs_any_order : cases[i].runs;
+            shape.any_order = attr.any_order = any;
+            if (runs) shape.b = b / runs;
+            int64_t bytes = runs ? cudnn_attention_bytes(&shape) : 0;
+            CHECK(bytes <= MT_CUDA_MOST_CUDNN_BYTES, "%d: %lld", i, (long long)bytes);
+            if (any) CHECK(bytes < all / 2, "%d: %lld, %lld", i, (long long)bytes, (long long)all);
+            if (!any) CHECK_EQ(mt_cuda_scratch_bytes(&call), bytes > rows ? bytes : rows);
+            if (any) CHECK(mt_cuda_scratch_bytes(&call) >= bytes, "%d", i);
+        }
     }
-    struct cudnn_attention_shape ragged = {3, 257, 5, 40, 1, MT_F16, false, true, true};
+    struct cudnn_attention_shape ragged = {3, 257, 5, 5, 40, 0, 1, MT_F16, true, false, true, true};
     struct mt_tensor in[2] = {{.type = MT_F16, .naxes = 4, .extent = {3, 257, 5, 40}},
                               {.type = MT_F16, .naxes = 5, .extent = {3, 257, 3, 5, 40}}};
     struct mt_attr attr = {.any_order = true};
@@ -109,6 +122,24 @@ static int present(void *driver) {
     if (!init || !count || !attribute || init(0) || count(&n) || n == 0) return 0;
     return attribute(&major, MAJOR, 0) || attribute(&minor, MINOR, 0) ? 0 : 100 * major + 10 * minor;
 }
+
+static const struct {
+    struct cudnn_attention_shape shape;
+    bool everywhere; /* also without a GPU, for each kind */
+} graphs[] = {
+    {{4, 1000, 12, 12, 64, 0, 0.125f, MT_BF16, true, false, false, false}, false},
+    {{4, 1000, 12, 12, 64, 0, 0.125f, MT_F16, true, true, false, false}, true},
+    {{4, 1000, 12, 12, 64, 0, 0.125f, MT_BF16, true, false, true, false}, false},
+    {{4, 1000, 12, 12, 64, 0, 0.125f, MT_BF16, true, true, true, false}, false},
+    {{4, 1000, 12, 12, 64, 0, 0.125f, MT_BF16, true, false, true, true}, true},
+    {{4, 1000, 12, 12, 128, 0, 0.125f, MT_F16, true, true, true, true}, false},
+    {{4, 1000, 12, 4, 64, 0, 0.125f, MT_BF16, false, true, false, false}, true},
+    {{4, 1000, 12, 4, 64, 0, 0.125f, MT_BF16, false, true, true, false}, false},
+    {{4, 1000, 12, 1, 128, 0, 0.125f, MT_BF16, false, true, true, true}, true},
+    {{4, 1000, 12, 4, 64, 256, 0.125f, MT_BF16, false, true, false, false}, false},
+    {{4, 1000, 12, 12, 64, 100, 0.125f, MT_F16, true, true, true, true}, false},
+    {{4, 1000, 12, 4, 128, 256, 0.125f, MT_BF16, false, true, true, true}, false},
+};
 
 int main(void) {
     test_planned();
@@ -131,17 +162,17 @@ int main(void) {
         printf("skipped: %s\n", cudnn_missing());
         return 77;
     }
-    for (int i = 0; i < (int)(sizeof devices / sizeof *devices); i++) {
+    for (int k = 0; k < (int)(sizeof devices / sizeof *devices); k++) {
         struct cudnn_device device;
-        bool all = here || devices[i].sm == 900 || getenv("MOTLEY_ALL_ARCHITECTURES");
-        if (here && here != devices[i].sm) continue;
-        describe(&device, devices[i].sm, devices[i].shared_bytes);
-        for (int bits = 0; bits < 6; bits++) {
-            struct cudnn_attention_shape shape = {4, 1000, 12, 64, 0.125f, MT_BF16, bits & 1, bits >= 2, bits >= 4};
-            if (!all && bits != 1 && bits != 4) continue;
-            if (bits == 1 || bits == 5) shape.type = MT_F16;
-            if (bits == 5) shape.d = 128;
-            CHECK(known(&device, &shape, why), "sm %d, %s, %s%s: %s", devices[i].sm, bits & 1 ? "causal" : "full",
+        int sm = devices[k].sm;
+        bool all = here || sm == 900 || getenv("MOTLEY_ALL_ARCHITECTURES");
+        if (here && here != sm) continue;
+        describe(&device, sm, devices[k].shared_bytes);
+        for (int i = 0; i < (int)(sizeof graphs / sizeof *graphs); i++) {
+            struct cudnn_attention_shape shape = graphs[i].shape;
+            if (!all && !graphs[i].everywhere) continue;
+            CHECK(known(&device, &shape, why), "sm %d, %s, %lld heads of %lld, window %lld, %s%s: %s", sm,
+                  shape.causal ? "causal" : "full", (long long)shape.h, (long long)shape.g, (long long)shape.window,
                   shape.backward ? "backward" : "forward", shape.any_order ? " in any order" : "", why);
         }
         release(&device);
@@ -149,7 +180,7 @@ int main(void) {
     /* A refusal has its reason. */
     struct cudnn_device device;
     describe(&device, 900, 232448);
-    struct cudnn_attention_shape odd = {1, 64, 2, 1001, 1, MT_BF16, true, false, false};
+    struct cudnn_attention_shape odd = {1, 64, 2, 2, 1001, 0, 1, MT_BF16, true, true, false, false};
     CHECK(!known(&device, &odd, why) && strstr(why, "cuDNN"), "%s", why);
     printf("heads of 1001: %s\n", why);
     release(&device);
