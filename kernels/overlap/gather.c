@@ -34,20 +34,19 @@ static void put_rows(const struct mt_overlap *p, int me, int peer, struct mt_ove
 /* The tiles that read rows of rank `of`: of the product, or copies of the rows where they are kept. */
 static void add_tiles(const struct mt_overlap *p, int me, int of, bool copies, struct mt_overlap_schedule *schedule) {
     int64_t first = mt_overlap_start(p->rows, of), cols = copies ? p->k : p->shares[me];
-    int64_t down = mt_overlap_pieces(p->rows[of], p->tile[0]), across = mt_overlap_pieces(cols, p->tile[1]), i, j;
-    for (int64_t t = 0; t < down * across; t++) {
-        struct mt_overlap_tile tile = {.kind = copies ? MT_TILE_COPY : MT_TILE_MATMUL,
-                                       .to = copies ? MT_OVERLAP_WHOLE : MT_OVERLAP_OUT};
-        tile.from = of == me ? MT_OVERLAP_A : MT_OVERLAP_STAGED;
-        mt_overlap_grid(down, across, p->tile[0], t, &i, &j);
-        int64_t at = mt_overlap_piece(p->rows[of], p->tile[0], i, &tile.rows);
-        tile.col = mt_overlap_piece(cols, p->tile[1], j, &tile.cols);
-        tile.row = first + at;
-        tile.from_row = of == me ? at : first + at;
-        for (int64_t c = at / p->chunk; of != me && c <= (at + tile.rows - 1) / p->chunk; c++)
-            mt_overlap_await(schedule, chunk_flag(p, of, c), of, 1, 0);
-        mt_overlap_add_tile(schedule, tile);
-    }
+    for (int64_t i = 0; i < mt_overlap_pieces(p->rows[of], p->tile[0]); i++)
+        for (int64_t j = 0; j < mt_overlap_pieces(cols, p->tile[1]); j++) {
+            struct mt_overlap_tile tile = {.kind = copies ? MT_TILE_COPY : MT_TILE_MATMUL,
+                                           .to = copies ? MT_OVERLAP_WHOLE : MT_OVERLAP_OUT};
+            tile.from = of == me ? MT_OVERLAP_A : MT_OVERLAP_STAGED;
+            int64_t at = mt_overlap_piece(p->rows[of], p->tile[0], i, &tile.rows);
+            tile.col = mt_overlap_piece(cols, p->tile[1], j, &tile.cols);
+            tile.row = first + at;
+            tile.from_row = of == me ? at : first + at;
+            for (int64_t c = at / p->chunk; of != me && c <= (at + tile.rows - 1) / p->chunk; c++)
+                mt_overlap_await(schedule, chunk_flag(p, of, c), of, 1, 0);
+            mt_overlap_add_tile(schedule, tile);
+        }
 }
 
 void mt_overlap_gather(const struct mt_overlap *p, int me, struct mt_overlap_schedule *schedule) {

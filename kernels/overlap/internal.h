@@ -4,8 +4,6 @@
 
 #include "kernels/overlap/overlap.h"
 
-enum { MT_OVERLAP_GROUP = 1024 }; /* rows of a group of tiles */
-
 /* Waits for the next tile or put that is added. */
 void mt_overlap_await(struct mt_overlap_schedule *schedule, int flag, int from, int count, int lag);
 int mt_overlap_add_tile(struct mt_overlap_schedule *schedule, struct mt_overlap_tile tile); /* its number */
@@ -18,14 +16,6 @@ static inline int64_t mt_overlap_pieces(int64_t extent, int64_t most) {
 static inline int64_t mt_overlap_piece(int64_t extent, int64_t most, int64_t i, int64_t *size) {
     *size = extent - i * most < most ? extent - i * most : most;
     return i * most;
-}
-/* Tile t of a grid, in groups of rows of tiles, down the columns of a group first, so that tiles which are multiplied
- * at the same time share operands in a cache. */
-static inline void mt_overlap_grid(int64_t down, int64_t across, int64_t rows, int64_t t, int64_t *i, int64_t *j) {
-    int64_t most = rows < MT_OVERLAP_GROUP ? MT_OVERLAP_GROUP / rows : 1, first = t / (most * across) * most;
-    int64_t height = down - first < most ? down - first : most, at = t - first * across;
-    *i = first + at % height;
-    *j = at / height;
 }
 int64_t mt_overlap_start(const int64_t *shares, int rank); /* the sum of the shares before */
 

@@ -17,11 +17,9 @@ static int64_t tiles_of(const struct mt_overlap *p, int owner) {
 /* Rows (from the owner's first on) and columns of tile t of the grid. */
 static struct mt_overlap_tile grid_tile(const struct mt_overlap *p, int owner, int64_t t) {
     struct mt_overlap_tile tile = {0};
-    int64_t first, owned = mt_overlap_owned(p, owner, &first), i, j;
-    mt_overlap_grid(mt_overlap_pieces(owned, p->tile[0]), mt_overlap_pieces(p->cols, p->tile[1]), p->tile[0], t, &i,
-                    &j);
-    tile.row = mt_overlap_piece(owned, p->tile[0], i, &tile.rows);
-    tile.col = mt_overlap_piece(p->cols, p->tile[1], j, &tile.cols);
+    int64_t first, owned = mt_overlap_owned(p, owner, &first), across = mt_overlap_pieces(p->cols, p->tile[1]);
+    tile.row = mt_overlap_piece(owned, p->tile[0], t / across, &tile.rows);
+    tile.col = mt_overlap_piece(p->cols, p->tile[1], t % across, &tile.cols);
     return tile;
 }
 

@@ -11,7 +11,7 @@
 #include "kernels/cuda/jit/shape.h"
 #include "kernels/cuda/overlap/fused.h"
 
-enum { MOST_RANKS = 8, UNIT = 8, PIECE_ELEMENTS = 4096, PIECE_PUT_BYTES = 16 << 10, WORK_HEAD = 4 };
+enum { MOST_RANKS = 8, UNIT = 8, PIECE_ELEMENTS = 4096, PIECE_PUT_BYTES = 16 << 10, BAND_ROWS = 1024, WORK_HEAD = 4 };
 
 /* ---- as in fused.cu ---- */
 
@@ -161,6 +161,45 @@ static void add_moved(const struct mt_overlap_schedule *s, int t, int first, int
     add_box(to, box, tile->rows, largest(PIECE_ELEMENTS / tile->cols, 1));
 }
 
+/* ---- the order of tiles ----
+ *
+ * Those for one rank, or of its rows, change places among each other: by bands of rows, down the columns of a band, so
+ * that tiles which are multiplied at the same time share operands in the L2 cache. Which rank's comes when stays. */
+
+struct ordered {
+    int tile, family;
+    int64_t band, column, row;
+};
+
+static int by_place(const void *a, const void *b) {
+    const struct ordered *x = a, *y = b;
+    if (x->family != y->family) return x->family < y->family ? -1 : 1;
+    if (x->band != y->band) return x->band < y->band ? -1 : 1;
+    if (x->column != y->column) return x->column < y->column ? -1 : 1;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+static struct ordered placed(const struct mt_overlap *p, const struct mt_overlap_tile *tile, int number) {
+    bool whole = p->form == MT_OVERLAP_GATHER || tile->kind == MT_TILE_COPY;
+    int64_t row = whole ? tile->row : tile->from_row;
+    int rank = 0;
+    while (tile->kind != MT_TILE_ADD && !p->direct && row >= p->rows[rank]) row -= p->rows[rank++];
+    return (struct ordered){number, (int)tile->kind * MOST_RANKS + rank, row / BAND_ROWS, tile->col, row};
+}
+
+/* order[ntiles]: the tile that is taken then. */
+static void order_tiles(const struct mt_overlap *p, const struct mt_overlap_schedule *s, struct ordered *sorted,
+                        int *order) {
+    int next[(MT_TILE_COPY + 1) * MOST_RANKS] = {0};
+    for (int t = 0; t < s->ntiles; t++) {
+        sorted[t] = placed(p, &s->tiles[t], t);
+        order[t] = sorted[t].family;
+    }
+    qsort(sorted, (size_t)s->ntiles, sizeof *sorted, by_place);
+    for (int t = s->ntiles - 1; t >= 0; t--) next[sorted[t].family] = t;
+    for (int t = 0; t < s->ntiles; t++) order[t] = sorted[next[order[t]]++].tile;
+}
+
 static void make_tables(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s, struct tables *to) {
     to->nwaits = s->nwaits, to->nsignals = s->nputs;
     to->waits = mt_new(&to->arena, struct wait_row, s->nwaits);
@@ -170,17 +209,21 @@ static void make_tables(const struct mt_overlap *p, int me, const struct mt_over
                                          s->waits[w].lag, s->waits[w].from};
     for (int j = 0; j < s->nputs; j++)
         to->signals[j] = (struct signal_row){s->puts[j].peer, (int32_t)mt_overlap_flag_place(p, s->puts[j].flag)};
-    int j = 0;
+    int *order = mt_new(&to->arena, int, s->ntiles), *first_put = mt_new(&to->arena, int, s->ntiles + 1), j = 0;
+    order_tiles(p, s, mt_new(&to->arena, struct ordered, s->ntiles), order);
     for (; j < s->nputs && s->puts[j].tile < 0; j++) add_put(p, s, j, to);
-    for (int t = 0; t < s->ntiles; t++) {
-        int first = j;
-        while (j < s->nputs && s->puts[j].tile == t) j++;
+    for (int t = 0; t <= s->ntiles; t++) {
+        while (j < s->nputs && s->puts[j].tile < t) j++;
+        first_put[t] = j;
+    }
+    for (int i = 0; i < s->ntiles; i++) {
+        int t = order[i];
         if (s->tiles[t].kind != MT_TILE_MATMUL) {
-            add_moved(s, t, first, j, to);
+            add_moved(s, t, first_put[t], first_put[t + 1], to);
             continue;
         }
         mt_arena_grow(&to->arena, &to->tiles, to->ntiles, &to->tiles_capacity, sizeof *to->tiles);
-        to->tiles[to->ntiles++] = tile_row(p, me, s, t, first, j);
+        to->tiles[to->ntiles++] = tile_row(p, me, s, t, first_put[t], first_put[t + 1]);
     }
 }
 
