@@ -196,7 +196,7 @@ struct mt_overlap_call {
      * GPU counts along in its own memory, and a captured run takes the epoch's parity from here. */
     int64_t *epoch;
     enum mt_overlap_how how;
-    int64_t chunk_rows; /* MT_OVERLAP_CHUNKS: most rows of a GEMM; 0: the device chooses */
+    int64_t chunk_rows; /* MT_OVERLAP_CHUNKS: most rows of a GEMM; 0: a group, or the device chooses */
     struct mt_overlap_operands operands;
 };
 enum mt_status mt_overlap_call_run(struct mt_overlap_call *call, struct mt_err *err);
