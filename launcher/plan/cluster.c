@@ -8,6 +8,7 @@
 #include "launcher/plan/planning_line.h"
 #include "planner/plan/tables.h"
 #include "planner/review/bottleneck.h"
+#include "profiler/describe/describe.h"
 
 enum mt_status mt_plan_by_speeds(struct mt_plan_flags *flags, struct mt_plan **plan, struct mt_tables *remarks,
                                  struct mt_err *err) {
@@ -84,6 +85,13 @@ static enum mt_status check_kinds(const struct mt_cluster *cluster, const char *
     return MT_OK;
 }
 
+static void say_understood(const struct mt_cluster *cluster, struct mt_tables *remarks) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    const char *text = mt_cluster_understood(cluster, &arena);
+    if (*text) mt_tables_say(remarks, "cluster    %s", text);
+    mt_arena_release(&arena);
+}
+
 static enum mt_status check_micro(const struct mt_plan_fixed *fixed, int nranks, struct mt_err *err) {
     for (int r = 0; fixed->micro && r < nranks; r++)
         if (!fixed->micro[r] && !(fixed->shares && !fixed->shares[r]))
@@ -116,6 +124,7 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
     st = mt_plan_fastest(cluster, request, &found, err);
     mt_working_end();
     if (st) return st;
+    say_understood(cluster, remarks);
     if (request->hypothetical && !found.plan->hypothetical[0])
         mt_tables_say(remarks, "the plan is not hypothetical: its devices run it");
     if ((st = mt_plan_print_found(found.plan, cluster, &request->fixed, remarks, err))) {
