@@ -305,6 +305,8 @@ int mt_command_launch(int argc, char **argv) {
     train[0] = "motley launch";
     for (int i = mine + 1; i < argc; i++) train[ntrain++] = argv[i];
     enum mt_status st = mt_flags_parse(&argp, mine, argv, &flags, &err);
+    if (st && mine == argc && !strncmp(err.hint, "`motley launch --help`", 22))
+        mt_err_hint(&err, "flags of `motley train` come after --: motley launch PLAN --hosts FILE -- --data FILE");
     if (!st) st = launch(&flags, ntrain, train, &code);
     mt_tables_release(&flags.doc);
     mt_arena_release(&flags.arena);

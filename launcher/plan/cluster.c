@@ -99,24 +99,6 @@ static enum mt_status check_micro(const struct mt_plan_fixed *fixed, int nranks,
     return MT_OK;
 }
 
-/* A job's precision stays f32 where nobody says one, which GPUs are not made for. */
-static void say_precision(const struct mt_plan_flags *flags, struct mt_tables *remarks) {
-    const struct mt_cluster *c = flags->opened;
-    enum { MUCH = 3 };
-    double least = INFINITY;
-    if (flags->job.precise || flags->request.job.precision != MT_F32) return;
-    for (int d = 0; d < c->ndevices; d++) {
-        const struct mt_cluster_class *class = &c->classes[c->devices[d].class];
-        double ratio = class->flops[MT_F32] > 0 ? class->flops[MT_BF16] / class->flops[MT_F32] : 0;
-        least = !strcmp(class->kind, "cpu") ? 0 : fmin(least, ratio);
-    }
-    if (least >= MUCH)
-        mt_tables_say(remarks,
-                      "precision  f32, as none was given: in bf16 (--precision auto) these devices multiply %.0f times "
-                      "as fast",
-                      least);
-}
-
 /* A cap on what each rank may use. The plan's ranks have it as their memory; the cluster is the same one. */
 static void cap_memory(struct mt_cluster *cluster, const int64_t *most_bytes) {
     for (int r = 0; r < cluster->ndevices && most_bytes; r++) {
@@ -154,7 +136,7 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
     if (request->job.recompute < 0 && found.plan->job.recompute > MT_RECOMPUTE_NONE)
         mt_tables_say(remarks, "recompute  %s: the fastest plan that fits into memory",
                       mt_recompute_names[found.plan->job.recompute]);
-    say_precision(flags, remarks);
+    mt_job_flags_say_precision(&flags->job, flags->opened, remarks);
     *plan = found.plan;
     mt_search_report_release(&found.report);
     return MT_OK;
