@@ -7,7 +7,7 @@
 /* Flags: the chunks of all ranks, in order. */
 static int chunk_flag(const struct mt_overlap *p, int rank, int64_t chunk) {
     int64_t before = 0;
-    for (int r = 0; r < rank; r++) before += mt_overlap_pieces(p->rows[r], p->chunk);
+    for (int r = 0; r < rank; r++) before += mt_overlap_row_pieces(p, p->rows[r], p->chunk);
     return (int)(before + chunk);
 }
 
@@ -17,14 +17,14 @@ int mt_overlap_gather_flags(const struct mt_overlap *p) {
 
 static void put_rows(const struct mt_overlap *p, int me, int peer, struct mt_overlap_schedule *schedule) {
     int64_t first = mt_overlap_start(p->rows, me);
-    for (int64_t c = 0; c < mt_overlap_pieces(p->rows[me], p->chunk); c++) {
+    for (int64_t c = 0; c < mt_overlap_row_pieces(p, p->rows[me], p->chunk); c++) {
         struct mt_overlap_put put = {.tile = -1,
                                      .peer = peer,
                                      .flag = chunk_flag(p, me, c),
                                      .from = MT_OVERLAP_A,
                                      .to = MT_OVERLAP_STAGED,
                                      .cols = p->k};
-        put.from_row = mt_overlap_piece(p->rows[me], p->chunk, c, &put.rows);
+        put.from_row = mt_overlap_row_piece(p, p->rows[me], p->chunk, c, &put.rows);
         put.to_row = first + put.from_row;
         mt_overlap_await_ready(p, me, peer, schedule);
         mt_overlap_add_put(schedule, put);
@@ -34,16 +34,18 @@ static void put_rows(const struct mt_overlap *p, int me, int peer, struct mt_ove
 /* The tiles that read rows of rank `of`: of the product, or copies of the rows where they are kept. */
 static void add_tiles(const struct mt_overlap *p, int me, int of, bool copies, struct mt_overlap_schedule *schedule) {
     int64_t first = mt_overlap_start(p->rows, of), cols = copies ? p->k : p->shares[me];
-    for (int64_t i = 0; i < mt_overlap_pieces(p->rows[of], p->tile[0]); i++)
+    for (int64_t i = 0; i < mt_overlap_row_pieces(p, p->rows[of], p->tile[0]); i++)
         for (int64_t j = 0; j < mt_overlap_pieces(cols, p->tile[1]); j++) {
             struct mt_overlap_tile tile = {.kind = copies ? MT_TILE_COPY : MT_TILE_MATMUL,
                                            .to = copies ? MT_OVERLAP_WHOLE : MT_OVERLAP_OUT};
             tile.from = of == me ? MT_OVERLAP_A : MT_OVERLAP_STAGED;
-            int64_t at = mt_overlap_piece(p->rows[of], p->tile[0], i, &tile.rows);
+            int64_t at = mt_overlap_row_piece(p, p->rows[of], p->tile[0], i, &tile.rows);
             tile.col = mt_overlap_piece(cols, p->tile[1], j, &tile.cols);
             tile.row = first + at;
             tile.from_row = of == me ? at : first + at;
-            for (int64_t c = at / p->chunk; of != me && c <= (at + tile.rows - 1) / p->chunk; c++)
+            int64_t first_put = p->ngroups ? i : at / p->chunk;
+            int64_t last_put = p->ngroups ? i : (at + tile.rows - 1) / p->chunk;
+            for (int64_t c = first_put; of != me && c <= last_put; c++)
                 mt_overlap_await(schedule, chunk_flag(p, of, c), of, 1, 0);
             mt_overlap_add_tile(schedule, tile);
         }

@@ -17,6 +17,9 @@ static inline int64_t mt_overlap_piece(int64_t extent, int64_t most, int64_t i, 
     *size = extent - i * most < most ? extent - i * most : most;
     return i * most;
 }
+/* Pieces of a share's rows: groups, where the problem has them, else of at most `most`. */
+int64_t mt_overlap_row_pieces(const struct mt_overlap *problem, int64_t rows, int64_t most);
+int64_t mt_overlap_row_piece(const struct mt_overlap *problem, int64_t rows, int64_t most, int64_t i, int64_t *size);
 int64_t mt_overlap_start(const int64_t *shares, int rank); /* the sum of the shares before */
 
 /* Whether rank s puts data to r, which awaits it. */

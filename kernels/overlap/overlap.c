@@ -19,6 +19,22 @@ int64_t mt_overlap_start(const int64_t *shares, int rank) {
     return start;
 }
 
+int64_t mt_overlap_row_pieces(const struct mt_overlap *p, int64_t rows, int64_t most) {
+    int64_t left = rows, count = 0;
+    if (!p->ngroups) return mt_overlap_pieces(rows, most);
+    for (; count < p->ngroups - 1 && left > 0; count++) left -= p->groups[count];
+    return left > 0 ? count + mt_overlap_pieces(left, p->groups[p->ngroups - 1]) : count;
+}
+
+int64_t mt_overlap_row_piece(const struct mt_overlap *p, int64_t rows, int64_t most, int64_t i, int64_t *size) {
+    int64_t at = 0, last = p->ngroups ? p->groups[p->ngroups - 1] : most, g = 0;
+    for (; g < i && g < p->ngroups - 1; g++) at += p->groups[g];
+    at += (i - g) * last;
+    int64_t whole = g < p->ngroups - 1 ? p->groups[g] : last;
+    *size = rows - at < whole ? rows - at : whole;
+    return at;
+}
+
 int64_t mt_overlap_owned(const struct mt_overlap *p, int rank, int64_t *first) {
     *first = p->direct ? 0 : mt_overlap_start(p->rows, rank);
     return p->direct ? p->m : p->rows[rank];
@@ -166,6 +182,10 @@ enum mt_status mt_overlap_check(const struct mt_overlap *p, struct mt_err *err) 
     if (p->tile[0] < 1 || p->tile[1] < 1 || p->mix < 0 || (p->form == MT_OVERLAP_GATHER && p->chunk < 1))
         return mt_fail(err, MT_EINPUT, "%s: tiles of %lld by %lld, puts of %lld rows", name, (long long)p->tile[0],
                        (long long)p->tile[1], (long long)p->chunk);
+    for (int i = 0; i < p->ngroups; i++)
+        if (p->groups[i] < 1 || p->groups[i] > p->tile[0])
+            return mt_fail(err, MT_EINPUT, "%s: a group of %lld rows, and tiles of %lld", name, (long long)p->groups[i],
+                           (long long)p->tile[0]);
     if (p->type >= MT_I32 || p->out >= MT_I32 || p->wire >= MT_I32 ||
         (p->form == MT_OVERLAP_GATHER && p->type != p->wire))
         return mt_fail(err, MT_EINPUT, "%s: type %s, sent as %s", name, mt_type_name(p->type), mt_type_name(p->wire));
@@ -199,7 +219,9 @@ bool mt_overlap_equal(const struct mt_overlap *a, const struct mt_overlap *b) {
     return a->form == b->form && a->n == b->n && a->m == b->m && a->cols == b->cols && a->k == b->k &&
            a->type == b->type && a->out == b->out && a->wire == b->wire && a->tile[0] == b->tile[0] &&
            a->tile[1] == b->tile[1] && a->chunk == b->chunk && a->mix == b->mix && a->direct == b->direct &&
-           a->keep == b->keep && a->tf32 == b->tf32 && !memcmp(a->rows, b->rows, (size_t)a->n * sizeof *a->rows) &&
+           a->keep == b->keep && a->tf32 == b->tf32 && a->ngroups == b->ngroups &&
+           (!a->ngroups || !memcmp(a->groups, b->groups, (size_t)a->ngroups * sizeof *a->groups)) &&
+           !memcmp(a->rows, b->rows, (size_t)a->n * sizeof *a->rows) &&
            !memcmp(a->shares, b->shares, (size_t)a->n * sizeof *a->shares);
 }
 

@@ -56,6 +56,10 @@ struct mt_overlap {
     enum mt_type wire;     /* of what is sent; gather: equal to type */
     int64_t tile[2];       /* most rows and columns of a tile */
     int64_t chunk;         /* gather: most rows of a put */
+    /* Rows of the tiles, and of a gather's puts, of each share one after the other, the last again and again: at most
+     * tile[0] each; null: tile[0] rows, and puts of `chunk`. */
+    const int64_t *groups;
+    int ngroups;
     int mix;     /* scatter, reduce: after so many tiles for peers comes one of a rank's own; 0: all at the end */
     bool direct; /* reduce: every rank adds all rows */
     bool keep;   /* gather: A as a whole is a result as well, of all ranks */
@@ -188,11 +192,11 @@ struct mt_overlap_call {
     const struct mt_overlap_schedule *schedule;
     struct mt_window *window;
     int64_t base;
-    /* Of the memory from `base` on: of its last run; this one counts it up, when it runs (CPU) or is queued (GPU). A GPU
-     * counts along in its own memory, and a captured run takes the epoch's parity from here. */
+    /* Of the memory from `base` on: of its last run; this one counts it up, when it runs (CPU) or is queued (GPU). A
+     * GPU counts along in its own memory, and a captured run takes the epoch's parity from here. */
     int64_t *epoch;
     enum mt_overlap_how how;
-    int64_t chunk_rows; /* MT_OVERLAP_CHUNKS: most rows of a GEMM; 0: the device chooses */
+    int64_t chunk_rows; /* MT_OVERLAP_CHUNKS: most rows of a GEMM; 0: a group, or the device chooses */
     struct mt_overlap_operands operands;
 };
 enum mt_status mt_overlap_call_run(struct mt_overlap_call *call, struct mt_err *err);

@@ -11,14 +11,15 @@
 /* The tiles of the rows that a rank owns: a grid. */
 static int64_t tiles_of(const struct mt_overlap *p, int owner) {
     int64_t first;
-    return mt_overlap_pieces(mt_overlap_owned(p, owner, &first), p->tile[0]) * mt_overlap_pieces(p->cols, p->tile[1]);
+    return mt_overlap_row_pieces(p, mt_overlap_owned(p, owner, &first), p->tile[0]) *
+           mt_overlap_pieces(p->cols, p->tile[1]);
 }
 
 /* Rows (from the owner's first on) and columns of tile t of the grid. */
 static struct mt_overlap_tile grid_tile(const struct mt_overlap *p, int owner, int64_t t) {
     struct mt_overlap_tile tile = {0};
     int64_t first, owned = mt_overlap_owned(p, owner, &first), across = mt_overlap_pieces(p->cols, p->tile[1]);
-    tile.row = mt_overlap_piece(owned, p->tile[0], t / across, &tile.rows);
+    tile.row = mt_overlap_row_piece(p, owned, p->tile[0], t / across, &tile.rows);
     tile.col = mt_overlap_piece(p->cols, p->tile[1], t % across, &tile.cols);
     return tile;
 }

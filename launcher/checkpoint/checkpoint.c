@@ -103,15 +103,26 @@ static enum mt_status open_newest(const char *source, opener *opens, struct mt_s
     enum mt_status st = list(source, &g, err);
     if (st) return st;
     bool opened = false;
+    int alone = 0; /* weights without their optimizer state */
     for (int i = 0; i < g.count && !opened; i++) {
         char *path = mt_arena_printf(&g.arena, "%s/%s", source, g.items[i].name);
         opened = open_undamaged(path, opens, file, err) == MT_OK;
-        if (!opened) mt_log(MT_LOG_WARN, "%s; trying the previous generation", err->text);
+        if (!opened) alone += access(mt_checkpoint_optimizer_path(path, &g.arena), F_OK) != 0;
+        if (!opened) mt_log(MT_LOG_WARN, "%s%s", err->text, i + 1 < g.count ? "; trying the previous generation" : "");
     }
     if (!opened && !g.count) {
         st = mt_fail(err, MT_EINPUT, "%s: there is no checkpoint (" STEM "*" SUFFIX ") in this folder", source);
         if (!access(mt_arena_printf(&g.arena, "%s/config.json", source), F_OK))
             mt_err_hint(err, "it is a model's folder: --init %.200s starts with its weights", source);
+    } else if (!opened && alone == g.count) {
+        st = mt_fail(err, MT_EINPUT,
+                     "%s: there are the weights of %d checkpoint%s, but no optimizer state (" MT_OPTIMIZER_STEM
+                     "*" SUFFIX ")",
+                     source, g.count, g.count == 1 ? "" : "s");
+        mt_err_hint(err,
+                    "bring these files too, to go on as if nothing had been; or start anew from the weights, with "
+                    "--init %.200s instead of --resume",
+                    source);
     } else if (!opened) {
         st = mt_fail(err, MT_EINPUT, "%s: all of its %d checkpoints are damaged", source, g.count);
         mt_err_hint(err, "the warnings above say what is wrong with each; start again, or from another folder");
@@ -227,6 +238,17 @@ enum mt_status mt_checkpoint_count(const char *folder, int *count, struct mt_err
     enum mt_status st = list(folder, &g, err);
     if (st) return st;
     *count = g.count;
+    mt_arena_release(&g.arena);
+    return MT_OK;
+}
+
+enum mt_status mt_checkpoint_newest(const char *folder, int64_t *step, struct mt_err *err) {
+    struct generations g;
+    *step = 0;
+    if (access(folder, F_OK) && errno == ENOENT) return MT_OK;
+    enum mt_status st = list(folder, &g, err);
+    if (st) return st;
+    if (g.count) *step = g.items[0].step;
     mt_arena_release(&g.arena);
     return MT_OK;
 }

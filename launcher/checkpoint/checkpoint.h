@@ -55,6 +55,8 @@ enum mt_status mt_checkpoint_about(const struct mt_safetensors *file, struct mt_
 enum mt_status mt_checkpoint_set_aside(const char *folder, int64_t step, struct mt_err *err);
 /* The number of generations in a folder; 0 if there is no folder. */
 enum mt_status mt_checkpoint_count(const char *folder, int *count, struct mt_err *err);
+/* The step of the newest generation, damaged or not; 0 if there is none. */
+enum mt_status mt_checkpoint_newest(const char *folder, int64_t *step, struct mt_err *err);
 
 /* Remove all but the newest `keep` generations, and files of interrupted writes. */
 enum mt_status mt_checkpoint_prune(const char *folder, int keep, struct mt_err *err);

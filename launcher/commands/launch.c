@@ -27,6 +27,7 @@ enum {
     KEY_AGENT,
     KEY_MCA,
     KEY_ANSWER,
+    KEY_START,
     KEY_END,
     KEY_PARTITION,
     KEY_ACCOUNT,
@@ -62,6 +63,10 @@ static const struct argp_option flag_table[] = {
      "[0]",
      3},
     {"answer-deadline", KEY_ANSWER, "S", 0, "a host that does not answer within S seconds is not there [30]", 3},
+    {"daemon-deadline", KEY_START, "S", 0,
+     "mpirun is ended if no rank has started S seconds after it, and the hosts are named whose daemon has not reached "
+     "it [300]",
+     3},
     {"end-deadline", KEY_END, "S", 0, "mpirun is killed if it has not ended S seconds after its job [60]", 3},
     {0, 0, 0, 0, "Slurm:", 4},
     {"partition", KEY_PARTITION, "NAME", 0, "the script's --partition", 4},
@@ -151,6 +156,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         note_ssh(f, "--answer-deadline");
         st = mt_flag_seconds("--answer-deadline", text, &o->answer_s, f->err);
         break;
+    case KEY_START: st = mt_flag_seconds("--daemon-deadline", text, &o->start_s, f->err); break;
     case KEY_END: st = mt_flag_seconds("--end-deadline", text, &o->end_s, f->err); break;
     case KEY_PARTITION: st = take_slurm(f, "--partition", text, &f->slurm.partition); break;
     case KEY_ACCOUNT: st = take_slurm(f, "--account", text, &f->slurm.account); break;
@@ -217,12 +223,13 @@ static char **script_words(struct launch_flags *f) {
     struct mt_arena *arena = &f->arena;
     int ntrain = 0, n = 0;
     while (o->words[ntrain]) ntrain++;
-    char **words = mt_new(arena, char *, ntrain + start->nmca + start->nexports + 16);
+    char **words = mt_new(arena, char *, ntrain + start->nmca + start->nexports + 17);
     words[n++] = "launch";
     words[n++] = mt_arena_printf(arena, "%s/plan.json", o->folder);
     words[n++] = "--slurm-job";
     words[n++] = "--requeue";
     words[n++] = mt_arena_printf(arena, "--out=%s/job", o->folder);
+    words[n++] = mt_arena_printf(arena, "--daemon-deadline=%g", o->start_s);
     words[n++] = mt_arena_printf(arena, "--end-deadline=%g", o->end_s);
     if (o->cluster) words[n++] = mt_arena_printf(arena, "--cluster=%s", o->cluster);
     if (o->described) words[n++] = mt_arena_printf(arena, "--described=%s", o->described);
@@ -278,12 +285,18 @@ int mt_command_launch(int argc, char **argv) {
             "Start a plan on real hosts: `motley launch plan.json --hosts hostfile -- --data text.txt`.\v"
             "What follows -- are flags of `motley train`; without --out among them the run's folder is run in that of "
             "launch. The plan, the data and the run's folder must be there on all hosts, by the same paths. The files "
-            "that are written are for people too: `sh launch/mpirun.sh` starts the same job. Ctrl-C, SIGTERM, "
-            "SIGHUP and SIGUSR2 have the job write a checkpoint and end with 0, SIGUSR1 has it write one. Exit codes "
-            "are those of "
-            "train: 4 if a rank or host was lost and no restart was left."};
+            "that are written are for people too: `sh launch/mpirun.sh` starts the same job.\n\n"
+            "Ctrl-C, SIGTERM, SIGUSR2 and SIGHUP have the job write a checkpoint and end with 0; SIGHUP, as when the "
+            "terminal is closed, is ignored where it was (under nohup). SIGUSR1 has it write a checkpoint. A second "
+            "Ctrl-C ends the job at once. Between two attempts, while hosts are asked or the job is planned again, "
+            "one Ctrl-C ends launch.\n\n"
+            "Variables that --export names, else those of its families that are set, are the same for all ranks. "
+            "CUDA_VISIBLE_DEVICES of this host is not passed on, since another host has other GPUs: each keeps its "
+            "own, but where the profile of --cluster says that ranks take other GPUs of a host than its first ones, "
+            "launch sets it there, with CUDA_DEVICE_ORDER=PCI_BUS_ID.\n\n"
+            "Exit codes are those of train: 4 if a rank or host was lost and no restart was left."};
     struct mt_err err = MT_ERR_INIT;
-    struct launch_flags flags = {.err = &err, .job = {.folder = "launch", .answer_s = 30, .end_s = 60}};
+    struct launch_flags flags = {.err = &err, .job = {.folder = "launch", .answer_s = 30, .start_s = 300, .end_s = 60}};
     flags.slurm.stop_s = 120;
     int mine = 1, code = 0;
     while (mine < argc && strcmp(argv[mine], "--")) mine++;
@@ -292,6 +305,8 @@ int mt_command_launch(int argc, char **argv) {
     train[0] = "motley launch";
     for (int i = mine + 1; i < argc; i++) train[ntrain++] = argv[i];
     enum mt_status st = mt_flags_parse(&argp, mine, argv, &flags, &err);
+    if (st && mine == argc && !strncmp(err.hint, "`motley launch --help`", 22))
+        mt_err_hint(&err, "flags of `motley train` come after --: motley launch PLAN --hosts FILE -- --data FILE");
     if (!st) st = launch(&flags, ntrain, train, &code);
     mt_tables_release(&flags.doc);
     mt_arena_release(&flags.arena);

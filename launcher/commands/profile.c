@@ -144,7 +144,7 @@ int mt_command_profile(int argc, char **argv) {
             "are 8 nodes of one, h100 is one device. NAME is a row of --hardware, in small letters or capitals; LINK "
             "is "
             "net between nodes (bits a second, as 400G or 50GB/s), egress or ingress of a node, and nvlink, pcie or "
-            "memory within it (bytes a second). At most 16384 devices."};
+            "memory within it (bytes a second). At most 4096 devices."};
     struct mt_err err = MT_ERR_INIT;
     struct profile_flags f = {.err = &err,
                               .profile = {.out = "cluster.json",

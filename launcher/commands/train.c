@@ -6,6 +6,7 @@
 #include "launcher/flags/data_flags.h"
 #include "launcher/flags/flags.h"
 #include "launcher/session/rank_device.h"
+#include "launcher/launch/attempt.h"
 #include "launcher/session/session.h"
 #include "launcher/watch/signals.h"
 #include "launcher/train/train.h"
@@ -228,6 +229,7 @@ int mt_command_train(int argc, char **argv) {
     if (!st) st = validate(&flags);
     flags.options.data = &flags.data.files, flags.options.val_fraction = flags.data.val_fraction;
     const struct mt_watch_options watch = mt_train_watch(&flags.options);
+    mt_attempt_say_started();
     mt_signals_install(); /* requests during the set-up are answered after the first steps */
     st = mt_session_begin(&watch, st, &err);
     if (!st) st = mt_train(&flags.options, &err);

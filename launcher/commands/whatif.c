@@ -163,6 +163,7 @@ static enum mt_status answer_models(const struct whatif_flags *f, struct mt_what
     struct mt_tables doc = MT_TABLES_INIT;
     enum mt_status st = f->plan ? mt_plan_read(f->plan, &plan, err) : MT_OK;
     int count = f->plan ? 1 : f->nmodels, done = 0;
+    if (!plan) mt_job_flags_say_precision(&f->job, whatif->cluster, &doc);
     for (; done < count && !st; done++) {
         bool same = plan && !strcmp(plan->cluster_hash, whatif->cluster->hash);
         struct mt_planning_line line;

@@ -2,6 +2,7 @@
 #include "launcher/flags/job_flags.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -202,4 +203,20 @@ enum mt_status mt_job_flags_resolve(struct mt_job_flags *flags, struct mt_err *e
     if (!lr_min) o->lr_min = o->lr / 10;
     enum mt_status st = mt_job_check(&flags->job, err);
     return st ? mt_err_context(err, "job") : MT_OK;
+}
+
+void mt_job_flags_say_precision(const struct mt_job_flags *flags, const struct mt_cluster *c, struct mt_tables *out) {
+    enum { MUCH = 3 };
+    double least = INFINITY;
+    if (flags->precise || flags->job.precision != MT_F32) return;
+    for (int d = 0; d < c->ndevices; d++) {
+        const struct mt_cluster_class *class = &c->classes[c->devices[d].class];
+        double ratio = class->flops[MT_F32] > 0 ? class->flops[MT_BF16] / class->flops[MT_F32] : 0;
+        least = !strcmp(class->kind, "cpu") ? 0 : fmin(least, ratio);
+    }
+    if (least >= MUCH)
+        mt_tables_say(out,
+                      "precision  f32, as none was given: in bf16 (--precision auto) these devices multiply %.0f times "
+                      "as fast",
+                      least);
 }

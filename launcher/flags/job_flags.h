@@ -10,6 +10,7 @@
 
 #include <argp.h>
 
+#include "kernels/base/table/table.h"
 #include "profiler/cluster/cluster.h"
 #include "synth/job/job.h"
 
@@ -38,6 +39,9 @@ void mt_job_flags_say(const struct mt_job_flags *flags);
 /* With --precision auto, choose by the cluster (null: there is none): bf16 if all its devices have it, else f16 if all
  * have it, else f32. */
 enum mt_status mt_job_flags_choose(struct mt_job_flags *flags, const struct mt_cluster *cluster, struct mt_err *err);
+
+/* A job's precision stays f32 where nobody says one, which GPUs are not made for: say so. */
+void mt_job_flags_say_precision(const struct mt_job_flags *flags, const struct mt_cluster *c, struct mt_tables *out);
 
 /* Apply defaults that depend on other flags (lr_min is a tenth of lr), refuse flags that the optimizer or the schedule
  * does not use, and check the job. */

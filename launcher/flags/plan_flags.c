@@ -370,7 +370,9 @@ static enum mt_status resolve_request(struct mt_plan_flags *f) {
     }
     if (!f->ranks_by && !f->cluster) {
         mt_fail(f->err, MT_EINPUT, "--ranks is missing");
-        return mt_err_hint(f->err, "as --ranks 3, --speeds 1,0.7,0.3 or --cluster cluster.json");
+        return mt_err_hint(f->err,
+                           "as --ranks 3, --speeds 1,0.7,0.3, or --cluster with what `motley profile` has measured, "
+                           "or with a description, as h100:1x8");
     }
     if ((st = mt_job_flags_choose(&f->job, f->opened, f->err)) || (st = mt_job_flags_resolve(&f->job, f->err)))
         return st;

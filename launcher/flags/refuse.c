@@ -23,6 +23,28 @@ static void each_flag(const struct argp *argp, visit_option *visit, void *contex
     for (const struct argp_option *o = mt_shared_options; o->name || o->key; o++) visit(o, context);
 }
 
+/* What the flags of other programs are called here; those that are missing letters are found without. */
+static const struct {
+    const char *there, *here;
+} others[] = {{"batch-size", "batch"},
+              {"global-batch-size", "batch"},
+              {"epochs", "steps"},
+              {"max-steps", "steps"},
+              {"train-iters", "steps"},
+              {"learning-rate", "lr"},
+              {"model-name-or-path", "model"},
+              {"dtype", "precision"},
+              {"bf16", "precision"},
+              {"fp16", "precision"},
+              {"train-file", "data"},
+              {"output-dir", "out"},
+              {"save-steps", "checkpoint-every"},
+              {"nproc-per-node", "ranks"},
+              {"num-gpus", "ranks"},
+              {"gpus", "ranks"},
+              {"hostfile", "hosts"},
+              {"max-new-tokens", "tokens"}};
+
 /* A flag as it was typed, and what it may be. */
 struct looked_up {
     const char *text; /* without dashes */
@@ -32,7 +54,16 @@ struct looked_up {
     int nbegun;                      /* flags that begin so */
     char begun[200];
     struct mt_nearest near;
+    const char *other; /* the flag of this command that another program calls so, or null */
 };
+
+/* Hyphens and underscores alike. */
+static bool same_word(const struct looked_up *l, const char *name) {
+    size_t i = 0;
+    for (; i < l->length && name[i]; i++)
+        if (l->text[i] != name[i] && !(l->text[i] == '_' && name[i] == '-')) return false;
+    return i == l->length && !name[i];
+}
 
 static void look_at(const struct argp_option *o, void *context) {
     struct looked_up *l = context;
@@ -44,6 +75,8 @@ static void look_at(const struct argp_option *o, void *context) {
     char flag[MT_NEAREST_LETTERS];
     snprintf(flag, sizeof flag, "--%s", o->name);
     mt_nearest_add(&l->near, flag);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (same_word(l, others[i].there) && !strcmp(others[i].here, o->name)) l->other = o->name;
     if (strncmp(o->name, l->text, l->length)) return;
     if (!o->name[l->length] || !l->exact) l->exact = o;
     size_t used = strlen(l->begun);
@@ -85,7 +118,10 @@ static bool refuse_long(const struct looked_up *l, const char *command, struct m
     bool is_exact = l->exact && !l->exact->name[l->length];
     if (!l->exact) {
         mt_fail(err, MT_EINPUT, "--%.*s: is no flag of %s", length > 60 ? 60 : length, l->text, command);
-        mt_nearest_hint(&l->near, err, "`%s --help` lists its flags", command);
+        if (l->other)
+            mt_err_hint(err, "it is --%s here; `%s --help` lists its flags", l->other, command);
+        else
+            mt_nearest_hint(&l->near, err, "`%s --help` lists its flags", command);
     } else if (l->nbegun > 1 && !is_exact) {
         mt_fail(err, MT_EINPUT, "--%.*s: may be one of several flags", length, l->text);
         mt_err_hint(err, "%s", l->begun);

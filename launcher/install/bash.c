@@ -36,7 +36,7 @@ static const char head[] =
 
 static const char middle[] = "    flag=${typed[-1]}\n"
                              "    if [[ $current == --*=* ]]; then\n"
-                             "        flag=${current%%=*}\n"
+                             "        flag=${current%%=*}=\n"
                              "    fi\n";
 
 static void put_words(FILE *file, const char *const *words, int count) {
@@ -48,11 +48,13 @@ static const char *kind_of(enum mt_operand operand) {
     return kinds[operand];
 }
 
+/* A value that may be left out is never the next word. */
 static void put_value(FILE *file, const struct mt_page *p, const struct mt_page_flag *f) {
-    if (!f->arg) return;
+    if (!f->arg || (f->optional && !f->name)) return;
     fprintf(file, "    ");
-    if (f->letter) fprintf(file, "\"%s -%c\"%s", p->name, f->letter, f->name ? " | " : "");
-    if (f->name) fprintf(file, "\"%s --%s\"", p->name, f->name);
+    if (f->letter && !f->optional) fprintf(file, "\"%s -%c\"%s", p->name, f->letter, f->name ? " | " : "");
+    if (f->name && !f->optional) fprintf(file, "\"%s --%s\" | ", p->name, f->name);
+    if (f->name) fprintf(file, "\"%s --%s=\"", p->name, f->name);
     fprintf(file, ") kind=%s words='", kind_of(f->operand));
     put_words(file, f->words, f->nwords);
     fprintf(file, "' ;;\n");

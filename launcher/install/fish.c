@@ -25,7 +25,7 @@ static void put_flag(FILE *file, const struct mt_page *p, const struct mt_page_f
     if (f->letter) fprintf(file, " -s %c", f->letter);
     if (f->name) fprintf(file, " -l %s", f->name);
     if (f->arg) {
-        fputs(" -r", file);
+        if (!f->optional) fputs(" -r", file);
         put_action(file, f->operand, f->words, f->nwords);
     }
     fputs(" -d ", file);

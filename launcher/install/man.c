@@ -63,8 +63,8 @@ static void put_flag(FILE *file, const struct mt_page_flag *f) {
     fputs(".It", file);
     if (f->letter) fprintf(file, " Fl %c%s", f->letter, f->name ? " ," : "");
     if (f->name) fprintf(file, " Fl -%s", f->name);
-    if (f->name && f->arg) fputs(" Ns =", file);
-    if (f->arg) fprintf(file, " Ns Ar \"\\&%s\"", f->arg);
+    if (f->name && f->arg) fputs(f->optional ? " Ns Oo =" : " Ns =", file);
+    if (f->arg) fprintf(file, " Ns Ar \"\\&%s\"%s", f->arg, f->name && f->optional ? " Ns Oc" : "");
     fputc('\n', file);
     put_text(file, f->help);
     if (f->operand != MT_OPERAND_WORDS || strstr(f->help, f->words[f->nwords - 1])) return;

@@ -1,7 +1,25 @@
 # Debian packages: `cpack` in the build folder makes motley and, of the modules that were built, motley-onednn,
 # motley-glpk and motley-cuda. debian.cmake puts in order what Debian's policy wants of their files.
 set(CPACK_GENERATOR DEB)
-set(CPACK_PACKAGE_CONTACT "Motley's authors <motley@motley.example>" CACHE STRING "The packages' maintainer")
+# Who builds a package answers for it: by git's settings, else as this user of this host.
+find_program(GIT git)
+foreach(key name email)
+  set(builder_${key} "")
+  if(GIT)
+    execute_process(COMMAND ${GIT} config user.${key} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE builder_${key}
+      OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  endif()
+endforeach()
+if(NOT builder_name OR NOT builder_email MATCHES "@")
+  cmake_host_system_information(RESULT builder_host QUERY FQDN)
+  set(builder_user "$ENV{USER}")
+  if(NOT builder_user)
+    set(builder_user root)
+  endif()
+  set(builder_name ${builder_user})
+  set(builder_email ${builder_user}@${builder_host})
+endif()
+set(CPACK_PACKAGE_CONTACT "${builder_name} <${builder_email}>" CACHE STRING "The packages' maintainer: who builds them")
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)

@@ -56,6 +56,7 @@ static void add_flag(struct mt_page_section *s, const struct argp_option *o) {
     mt_arena_grow(reading.arena, &s->flags, s->nflags, &s->capacity, sizeof *s->flags);
     struct mt_page_flag *f = &s->flags[s->nflags++];
     *f = (struct mt_page_flag){.name = o->name, .arg = o->arg, .help = mt_arena_strdup(reading.arena, o->doc)};
+    f->optional = o->flags & OPTION_ARG_OPTIONAL;
     if (isgraph(o->key)) f->letter = (char)o->key;
     if (!o->arg) return;
     f->operand = operand_of(o->arg);

@@ -26,6 +26,7 @@ struct mt_page_flag {
     const char *name; /* without dashes, or null */
     char letter;      /* or 0 */
     const char *arg;  /* as "FILE"; null: it takes no value */
+    bool optional;    /* the value */
     const char *help;
     enum mt_operand operand;
     int nwords; /* with MT_OPERAND_WORDS */

@@ -33,14 +33,14 @@ static void put_flag(FILE *file, const struct mt_page_flag *f, struct mt_arena *
         if (form ? !f->name : !f->letter) continue;
         fputs("            '*", file);
         if (form)
-            fprintf(file, "--%s%s", f->name, f->arg ? "=" : "");
+            fprintf(file, "--%s%s", f->name, !f->arg ? "" : f->optional ? "=-" : "=");
         else
             fprintf(file, "-%c", f->letter);
         fputc('[', file);
         put_quoted(file, mt_page_brief(f->help, arena));
         fputc(']', file);
         if (f->arg) {
-            fputc(':', file);
+            fputs(f->optional ? "::" : ":", file);
             put_quoted(file, f->arg);
             fputc(':', file);
             put_action(file, f->operand, f->words, f->nwords);

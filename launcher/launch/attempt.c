@@ -27,6 +27,8 @@ static const double kill_s = 10, drain_s = 1;
  * long, then after twice as long each time. */
 static const double repeat_s = 2;
 
+static const char started[] = "motley: launch: rank 0 has started on ";
+
 static int signals = -1;
 static bool asked_to_stop, asked_to_end; /* at all; not by SIGUSR2 */
 
@@ -45,6 +47,7 @@ struct watching {
     struct mt_attempt *a;
     pid_t pid;
     int errors, pidfd; /* mpirun's standard error, -1: closed; and it */
+    double start_s;    /* the deadline of its start; 0: a rank has started */
     double deadline_s; /* of its end; 0: none yet */
     bool terminated;   /* SIGTERM was sent */
     bool lost_host;    /* mpirun says so */
@@ -80,6 +83,11 @@ static bool tells_of_an_end(const char *line, bool *lost_host) {
     return false;
 }
 
+static void note_start(struct watching *w) {
+    w->a->started = true;
+    w->start_s = 0;
+}
+
 static void begin_end(struct watching *w) {
     if (!w->deadline_s) w->deadline_s = mt_now_s() + w->a->end_s;
 }
@@ -98,7 +106,8 @@ static void take_line(struct watching *w) {
     const char *signal = strstr(line, "exited on signal ");
     if (signal && w->a->asked && atoi(signal + strlen("exited on signal ")) == SIGUSR2) w->unborn = true;
     if (w->exit_code < 0 && w->deadline_s) sscanf(line, " Exit code: %d", &w->exit_code);
-    if (tells_of_an_end(line, &w->lost_host) || names) begin_end(w);
+    if (tells_of_an_end(line, &w->lost_host) || names) begin_end(w), note_start(w);
+    if (!strncmp(line, started, sizeof started - 1)) note_start(w);
 }
 
 static void pass_on(const char *bytes, size_t n) {
@@ -142,6 +151,7 @@ static void look_at_run(struct watching *w) {
         return;
     w->run = now;
     if (mt_run_read(w->a->run, &run, &ignored)) return;
+    note_start(w);
     snprintf(w->ended, sizeof w->ended, "%s", strcmp(run.ended, "running") ? run.ended : "");
     mt_run_release(&run);
     if (w->ended[0]) begin_end(w);
@@ -189,6 +199,13 @@ bool mt_attempt_out_of_time(void) {
     return mt_attempt_asked() && !asked_to_end;
 }
 
+void mt_attempt_idle(bool idle) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigprocmask(idle ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL);
+}
+
 /* ---- begin and end ---- */
 
 static enum mt_status begin(struct watching *w, struct mt_err *err) {
@@ -230,6 +247,26 @@ static void end_overdue(struct watching *w) {
     w->deadline_s = mt_now_s() + kill_s;
 }
 
+/* Agents have process groups of their own, and mpirun does not end them. */
+static void end_children(pid_t pid) {
+    char path[64];
+    int child;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    FILE *children = fopen(path, "r");
+    while (children && fscanf(children, "%d", &child) == 1) kill(child, SIGTERM);
+    if (children) fclose(children);
+}
+
+static void end_unstarted(struct watching *w) {
+    if (!w->start_s || w->deadline_s || mt_now_s() < w->start_s) return;
+    const char *who = w->a->unstarted ? w->a->unstarted(w->a->context, w->pid) : "";
+    mt_log(MT_LOG_WARN, "launch: mpirun has started no rank within %.0f s, and is ended%s%s", w->a->start_s,
+           *who ? ": " : "", who);
+    w->a->overdue = true;
+    end_children(w->pid);
+    w->deadline_s = mt_now_s();
+}
+
 /* Until mpirun has ended. */
 static void watch(struct watching *w) {
     for (;;) {
@@ -241,6 +278,7 @@ static void watch(struct watching *w) {
         if (fds[0].revents) return;
         look_at_run(w);
         ask_again(w);
+        end_unstarted(w);
         end_overdue(w);
     }
 }
@@ -261,6 +299,7 @@ static void judge(struct watching *w, int status) {
     look_at_run(w);
     bool finished = !strcmp(w->ended, "finished") || !strcmp(w->ended, "stopped by a signal");
     if (a->overdue && w->exit_code > 0) code = w->exit_code; /* why the job ended, before mpirun was killed */
+    if (a->overdue && !a->started && !a->hurried) code = lost;
     if (code > 128 || (code && w->lost_host)) code = lost;
     a->died = code == lost || (a->overdue && w->exit_code <= 0);
     a->code = a->overdue && !code ? lost : code;
@@ -271,10 +310,19 @@ static void judge(struct watching *w, int status) {
     }
 }
 
+void mt_attempt_say_started(void) {
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    char host[256] = "an unknown host";
+    if (!getenv(MT_ATTEMPT_VARIABLE) || !rank || strcmp(rank, "0") != 0) return;
+    gethostname(host, sizeof host - 1);
+    dprintf(STDERR_FILENO, "%s%s\n", started, host);
+}
+
 enum mt_status mt_attempt_run(struct mt_attempt *a, struct mt_err *err) {
-    struct watching w = {.a = a, .exit_code = -1};
+    struct watching w = {.a = a, .exit_code = -1, .start_s = mt_now_s() + a->start_s};
     int status = 0;
-    a->lost_rank = -1, a->lost[0] = 0, a->died = a->overdue = a->hurried = false, a->asked = asked_to_stop;
+    a->lost_rank = -1, a->lost[0] = 0, a->died = a->overdue = a->hurried = a->started = false;
+    a->asked = asked_to_stop;
     if (!a->run || stat(a->run, &w.run)) w.run.st_ino = 0;
     enum mt_status st = begin(&w, err);
     if (st) return st;

@@ -10,6 +10,7 @@
 
 #include "kernels/base/file.h"
 #include "kernels/base/text/printed.h"
+#include "launcher/launch/attempt.h"
 
 extern char **environ;
 
@@ -114,6 +115,7 @@ static void print_exports(const struct mt_job_files *s, const char *gpus, struct
     for (int i = 0; i < s->options->nexports; i++)
         if (!gpus || strncmp(s->options->exports[i], visible, sizeof visible - 1))
             fprintf(f, "  -x %s \\\n", mt_shell_word(s->options->exports[i], arena));
+    fprintf(f, "  -x " MT_ATTEMPT_VARIABLE "=1 \\\n");
     if (gpus) fprintf(f, "  -x CUDA_DEVICE_ORDER=PCI_BUS_ID -x %s%s \\\n", visible, gpus);
 }
 

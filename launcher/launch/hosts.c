@@ -103,7 +103,7 @@ enum mt_status mt_hosts_read(const char *path, struct mt_arena *arena, struct mt
     char *text;
     size_t length;
     enum mt_status st = mt_file_read(path, MOST_BYTES, &text, &length, err);
-    if (st) return st;
+    if (st) return mt_err_hint(err, "a hostfile has a line for each host, as \"node1 slots=4\"");
     if (strlen(text) != length)
         st = mt_fail(err, MT_EINPUT, "%s: is no hostfile: it has a byte 0", path);
     else

@@ -14,6 +14,7 @@
 #include "launcher/launch/again.h"
 #include "launcher/launch/attempt.h"
 #include "launcher/launch/slurm.h"
+#include "launcher/run/restarts.h"
 #include "profiler/describe/describe.h"
 
 struct job {
@@ -36,7 +37,7 @@ static enum mt_status open_hosts(struct job *j) {
     if (j->o->slurm) return mt_slurm_hosts(j->o->slurm, &j->arena, &j->hosts, j->err);
     enum mt_status st = mt_hosts_read(j->o->hosts, &j->arena, &j->hosts, j->err);
     if (st || j->o->dry_run) return st;
-    mt_hosts_ask(&j->hosts, j->o->start.agent, j->o->answer_s);
+    mt_hosts_ask(&j->hosts, j->o->start.agent, j->o->answer_s, NULL);
     return MT_OK;
 }
 
@@ -112,6 +113,13 @@ static bool has_checkpoint(const char *folder) {
     return folder && !mt_checkpoint_count(folder, &count, &ignored) && count;
 }
 
+/* The step of the newest checkpoint; 0: there is none. */
+static int64_t last_step(const char *folder) {
+    int64_t step = 0;
+    struct mt_err ignored = MT_ERR_INIT;
+    return folder && !mt_checkpoint_newest(folder, &step, &ignored) ? step : 0;
+}
+
 /* The flags of train: a run that has a checkpoint is gone on with. */
 static char **words_of(struct job *j, bool go_on) {
     const struct mt_job_options *o = j->o;
@@ -129,13 +137,15 @@ static char **words_of(struct job *j, bool go_on) {
     return words;
 }
 
+static bool is_used(const struct job *j, int host) {
+    for (int r = 0; r < j->plan->nranks; r++)
+        if (j->places.host[r] == host) return true;
+    return false;
+}
+
 static int hosts_used(const struct job *j) {
     int n = 0;
-    for (int h = 0; h < j->hosts.n; h++) {
-        bool used = false;
-        for (int r = 0; r < j->plan->nranks; r++) used |= j->places.host[r] == h;
-        n += used;
-    }
+    for (int h = 0; h < j->hosts.n; h++) n += is_used(j, h);
     return n;
 }
 
@@ -149,12 +159,24 @@ static enum mt_status write_files(struct job *j, bool go_on) {
     return mt_job_files_write(&start, &j->arena, j->err);
 }
 
+/* Nodes of Slurm are not asked: no agent reaches them. */
+static const char *unstarted(void *context, pid_t mpirun) {
+    struct job *j = context;
+    if (j->o->slurm) return "";
+    bool *used = mt_new(&j->arena, bool, j->hosts.n);
+    for (int h = 0; h < j->hosts.n; h++) used[h] = is_used(j, h);
+    return mt_daemons_missing(mpirun, &j->hosts, used, j->o->start.agent, j->o->answer_s);
+}
+
 static enum mt_status attempt(struct job *j, struct mt_attempt *a) {
     enum { not_found = 127 }; /* a shell's exit code */
     const char *out = j->o->out;
     *a = (struct mt_attempt){.script = mt_arena_printf(&j->arena, "%s/mpirun.sh", j->folder),
                              .run = out ? mt_arena_printf(&j->arena, "%s/run.json", out) : NULL,
-                             .end_s = j->o->end_s};
+                             .start_s = j->o->start_s,
+                             .end_s = j->o->end_s,
+                             .unstarted = unstarted,
+                             .context = j};
     mt_log(MT_LOG_INFO, "launch: %d rank%s on %d host%s, by %s", j->plan->nranks, j->plan->nranks == 1 ? "" : "s",
            hosts_used(j), hosts_used(j) == 1 ? "" : "s", a->script);
     enum mt_status st = mt_attempt_run(a, j->err);
@@ -162,7 +184,7 @@ static enum mt_status attempt(struct job *j, struct mt_attempt *a) {
         mt_fail(j->err, MT_EMISSING, "mpirun was not found on this host");
         return mt_err_hint(j->err, "install Open MPI (openmpi-bin), or add its folder to PATH");
     }
-    if (!st && a->overdue && !a->hurried)
+    if (!st && a->overdue && !a->hurried && a->started)
         mt_log(MT_LOG_WARN, "launch: mpirun did not end within %.0f s of its job, and was killed", j->o->end_s);
     return st;
 }
@@ -173,9 +195,7 @@ static enum mt_status attempt(struct job *j, struct mt_attempt *a) {
 static const char *silent_hosts(struct job *j) {
     const char *text = "";
     for (int h = 0; h < j->hosts.n; h++) {
-        bool used = false;
-        for (int r = 0; r < j->plan->nranks; r++) used |= j->places.host[r] == h;
-        if (used && !j->hosts.hosts[h].answers)
+        if (is_used(j, h) && !j->hosts.hosts[h].answers)
             text = mt_arena_printf(&j->arena, "%s%s%s", text, *text ? ", " : "", j->hosts.hosts[h].name);
     }
     return text;
@@ -191,7 +211,9 @@ static bool note_death(struct job *j, const struct mt_attempt *a) {
 static enum mt_status plan_again(struct job *j) {
     struct mt_plan *again;
     struct mt_cluster *left;
+    mt_attempt_idle(true); /* a search takes a while */
     enum mt_status st = mt_again(j->plan, &j->hosts, &j->places, j->lost, j->cluster, &again, &left, j->err);
+    mt_attempt_idle(false);
     if (st) return st;
     mt_plan_free(j->plan);
     j->plan = NULL;
@@ -213,7 +235,8 @@ static enum mt_status plan_again(struct job *j) {
 static enum mt_status prepare_again(struct job *j, const struct mt_attempt *a, int number) {
     const char *why = a->lost[0] ? a->lost : a->overdue ? "mpirun hung" : "mpirun ended";
     enum mt_status st = MT_OK;
-    if (!j->o->slurm) mt_hosts_ask(&j->hosts, j->o->start.agent, j->o->answer_s);
+    if (!j->o->slurm) mt_hosts_ask(&j->hosts, j->o->start.agent, j->o->answer_s, mt_attempt_asked);
+    if (mt_attempt_asked()) return MT_OK;
     const char *silent = silent_hosts(j);
     bool left_out = note_death(j, a), changed = *silent || left_out;
     const char *there = *silent ? mt_arena_printf(&j->arena, "%s does not answer", silent)
@@ -228,10 +251,13 @@ static enum mt_status prepare_again(struct job *j, const struct mt_attempt *a, i
         (st = mt_cluster_write(j->cluster, mt_arena_printf(&j->arena, "%s/cluster.json", j->folder), j->err)))
         return st;
     bool go_on = has_checkpoint(j->o->out);
-    mt_log(MT_LOG_WARN, "launch: restart %d of %d, by %s: %s", number, j->o->restarts,
-           changed ? "a new plan" : "the same plan",
+    const char *what = mt_arena_printf(&j->arena, "restart %d of %d, by %s", number, j->o->restarts,
+                                       changed ? "a new plan" : "the same plan");
+    mt_log(MT_LOG_WARN, "launch: %s: %s", what,
            go_on ? mt_arena_printf(&j->arena, "from the last checkpoint of %s", j->o->out)
                  : "from the beginning: there is no checkpoint yet");
+    const struct mt_restart noted = {last_step(j->o->out), mt_arena_printf(&j->arena, "%s: %s; %s", what, why, there)};
+    if (j->o->out && (st = mt_restarts_add(j->o->out, &noted, j->err))) return st;
     return write_files(j, go_on);
 }
 
@@ -257,6 +283,8 @@ static enum mt_status lock_folder(struct job *j) {
 static enum mt_status run(struct job *j, int *code) {
     struct mt_attempt a;
     enum mt_status st = mt_attempt_prepare(j->err);
+    if (j->o->out && !has_checkpoint(j->o->out)) /* those of a run that was removed from the folder */
+        unlink(mt_arena_printf(&j->arena, "%s/" MT_RESTARTS_CSV, j->o->out));
     for (int number = 1; !st; number++) {
         if ((st = attempt(j, &a))) break;
         *code = a.code;

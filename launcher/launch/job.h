@@ -17,7 +17,7 @@ struct mt_job_options {
     struct mt_tables *doc;             /* after a dry run: that, for the caller to print */
     bool requeue;                      /* of a Slurm job that was stopped before its end */
     int restarts;
-    double answer_s, end_s;
+    double answer_s, start_s, end_s;
     /* Flags of train, each one word, ended by null; of these --out, --resume and --init are set here. */
     char **words;
     const char *out, *resume,

@@ -10,6 +10,7 @@
 #include "kernels/base/log.h"
 #include "kernels/base/text/printed.h"
 #include "launcher/launch/files.h"
+#include "launcher/launch/question.h"
 #include "launcher/run/run.h"
 
 /* ---- the script ---- */
@@ -173,39 +174,49 @@ enum mt_status mt_slurm_write(const struct mt_slurm_options *o, const struct mt_
 
 /* ---- within a job ---- */
 
-/* What a command of Slurm prints; it is asked through a shell, with words that are quoted. */
-static enum mt_status ask_slurm(const char *command, char *text, size_t size, struct mt_err *err) {
-    FILE *f = popen(command, "re");
-    if (!f) return mt_fail_errno(err, "%s", command);
-    size_t length = fread(text, 1, size - 1, f);
-    text[length] = 0;
-    int status = pclose(f);
-    if (status != -1 && WIFEXITED(status) && !WEXITSTATUS(status)) return MT_OK;
-    return mt_fail(err, MT_ESYSTEM, "%s: ended with %d", command, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+/* What a command of Slurm prints, through a shell, with words that are quoted; the caller frees it. A controller that
+ * is down is awaited by Slurm's own commands for minutes. */
+static enum mt_status ask_slurm(char *command, char **text, struct mt_err *err) {
+    static const double deadline_s = 60;
+    struct mt_question q;
+    enum mt_status st = MT_OK;
+    mt_question_begin(&q, (char *[]){"sh", "-c", command, NULL});
+    mt_questions_end(&q, 1, deadline_s, NULL);
+    if (!q.in_time) {
+        st = mt_fail(err, MT_ESYSTEM, "%s: no answer for %.0f s", command, deadline_s);
+        mt_err_hint(err, "`scontrol ping` says whether Slurm's controller is up");
+    } else if (!mt_question_answered(&q)) {
+        st = mt_fail(err, MT_ESYSTEM, "%s: ended with %d%s%.*s", command,
+                     WIFEXITED(q.status) ? WEXITSTATUS(q.status) : -1, *q.text ? ": " : "", (int)strcspn(q.text, "\n"),
+                     q.text);
+    }
+    *text = q.text;
+    return st;
 }
 
 /* The nodes' features, by which unlike nodes are told apart; a Slurm that does not say them has none. */
 static void ask_features(const char *nodes, struct mt_arena *arena, struct mt_hosts *hosts) {
-    enum { MOST_BYTES = 1 << 20 };
-    char *text = mt_arena_alloc(arena, MOST_BYTES), *rest = NULL;
+    char *text, *rest = NULL;
     struct mt_err ignored = MT_ERR_INIT;
-    const char *command = mt_arena_printf(arena, "sinfo -h -N -n %s -o '%%N %%b'", mt_shell_word(nodes, arena));
-    if (ask_slurm(command, text, MOST_BYTES, &ignored)) return;
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+    char *command = mt_arena_printf(arena, "sinfo -h -N -n %s -o '%%N %%b'", mt_shell_word(nodes, arena));
+    bool failed = ask_slurm(command, &text, &ignored) != MT_OK;
+    for (char *line = strtok_r(text, "\n", &rest); line && !failed; line = strtok_r(NULL, "\n", &rest)) {
         char *blank = strchr(line, ' ');
         if (!blank) continue;
         *blank = 0;
         int host = mt_hosts_find(hosts, line);
-        if (host >= 0) hosts->hosts[host].features = blank + 1;
+        if (host >= 0) hosts->hosts[host].features = mt_arena_strdup(arena, blank + 1);
     }
+    free(text);
 }
 
 enum mt_status mt_slurm_hosts(const char *nodes, struct mt_arena *arena, struct mt_hosts *hosts, struct mt_err *err) {
-    enum { MOST_BYTES = 1 << 20 };
-    char *text = mt_arena_alloc(arena, MOST_BYTES);
-    const char *command = mt_arena_printf(arena, "scontrol show hostnames %s", mt_shell_word(nodes, arena));
-    enum mt_status st = ask_slurm(command, text, MOST_BYTES, err);
-    if (st || (st = mt_hosts_parse("SLURM_JOB_NODELIST", text, arena, hosts, err))) return st;
+    char *text;
+    char *command = mt_arena_printf(arena, "scontrol show hostnames %s", mt_shell_word(nodes, arena));
+    enum mt_status st = ask_slurm(command, &text, err);
+    if (!st) st = mt_hosts_parse("SLURM_JOB_NODELIST", text, arena, hosts, err);
+    free(text);
+    if (st) return st;
     for (int h = 0; h < hosts->n; h++) hosts->hosts[h].answers = true;
     ask_features(nodes, arena, hosts);
     return MT_OK;
@@ -214,7 +225,6 @@ enum mt_status mt_slurm_hosts(const char *nodes, struct mt_arena *arena, struct 
 enum mt_status mt_slurm_requeue(const char *run_folder, struct mt_err *err) {
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_run_doc run;
-    char said[512];
     const char *job = getenv("SLURM_JOB_ID");
     enum mt_status st = MT_OK;
     if (!job) st = mt_fail(err, MT_EINPUT, "--requeue: this is no job of Slurm: SLURM_JOB_ID is not set");
@@ -224,8 +234,9 @@ enum mt_status mt_slurm_requeue(const char *run_folder, struct mt_err *err) {
         mt_run_release(&run);
         if (stopped) {
             mt_log(MT_LOG_INFO, "launch: job %s goes back into the queue: its run was stopped before its end", job);
-            st = ask_slurm(mt_arena_printf(&arena, "scontrol requeue %s", mt_shell_word(job, &arena)), said,
-                           sizeof said, err);
+            char *said;
+            st = ask_slurm(mt_arena_printf(&arena, "scontrol requeue %s", mt_shell_word(job, &arena)), &said, err);
+            free(said);
         }
     }
     mt_arena_release(&arena);

@@ -8,6 +8,7 @@
 #include "launcher/plan/planning_line.h"
 #include "planner/plan/tables.h"
 #include "planner/review/bottleneck.h"
+#include "profiler/describe/describe.h"
 
 enum mt_status mt_plan_by_speeds(struct mt_plan_flags *flags, struct mt_plan **plan, struct mt_tables *remarks,
                                  struct mt_err *err) {
@@ -84,29 +85,18 @@ static enum mt_status check_kinds(const struct mt_cluster *cluster, const char *
     return MT_OK;
 }
 
+static void say_understood(const struct mt_cluster *cluster, struct mt_tables *remarks) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    const char *text = mt_cluster_understood(cluster, &arena);
+    if (*text) mt_tables_say(remarks, "cluster    %s", text);
+    mt_arena_release(&arena);
+}
+
 static enum mt_status check_micro(const struct mt_plan_fixed *fixed, int nranks, struct mt_err *err) {
     for (int r = 0; fixed->micro && r < nranks; r++)
         if (!fixed->micro[r] && !(fixed->shares && !fixed->shares[r]))
             return mt_fail(err, MT_EINPUT, "--micro: is 0 for rank %d, which may have samples", r);
     return MT_OK;
-}
-
-/* A job's precision stays f32 where nobody says one, which GPUs are not made for. */
-static void say_precision(const struct mt_plan_flags *flags, struct mt_tables *remarks) {
-    const struct mt_cluster *c = flags->opened;
-    enum { MUCH = 3 };
-    double least = INFINITY;
-    if (flags->job.precise || flags->request.job.precision != MT_F32) return;
-    for (int d = 0; d < c->ndevices; d++) {
-        const struct mt_cluster_class *class = &c->classes[c->devices[d].class];
-        double ratio = class->flops[MT_F32] > 0 ? class->flops[MT_BF16] / class->flops[MT_F32] : 0;
-        least = !strcmp(class->kind, "cpu") ? 0 : fmin(least, ratio);
-    }
-    if (least >= MUCH)
-        mt_tables_say(remarks,
-                      "precision  f32, as none was given: in bf16 (--precision auto) these devices multiply %.0f times "
-                      "as fast",
-                      least);
 }
 
 /* A cap on what each rank may use. The plan's ranks have it as their memory; the cluster is the same one. */
@@ -134,6 +124,7 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
     st = mt_plan_fastest(cluster, request, &found, err);
     mt_working_end();
     if (st) return st;
+    say_understood(cluster, remarks);
     if (request->hypothetical && !found.plan->hypothetical[0])
         mt_tables_say(remarks, "the plan is not hypothetical: its devices run it");
     if ((st = mt_plan_print_found(found.plan, cluster, &request->fixed, remarks, err))) {
@@ -145,7 +136,7 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
     if (request->job.recompute < 0 && found.plan->job.recompute > MT_RECOMPUTE_NONE)
         mt_tables_say(remarks, "recompute  %s: the fastest plan that fits into memory",
                       mt_recompute_names[found.plan->job.recompute]);
-    say_precision(flags, remarks);
+    mt_job_flags_say_precision(&flags->job, flags->opened, remarks);
     *plan = found.plan;
     mt_search_report_release(&found.report);
     return MT_OK;

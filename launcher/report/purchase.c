@@ -9,13 +9,6 @@
 
 enum { MOST_DOTS = 200, LABELLED = 12, MOST_BARS = 24 };
 
-static void draw_chart(const void *data, struct mt_svg *svg) {
-    mt_chart_draw(data, svg);
-}
-static void draw_bars(const void *data, struct mt_svg *svg) {
-    mt_bars_draw(data, svg);
-}
-
 /* ---- words ---- */
 
 static void say_limit(struct mt_page *page, const char *name, enum mt_unit unit, double value) {
@@ -174,13 +167,11 @@ static void report_frontier(struct mt_page *page, const struct mt_purchase *p) {
         "Nothing that was judged costs as little as a dot of the frontier and takes less time. Ties are rows whose "
         "time may as well be that of a row above.");
     tabulate_rows(mt_page_table(page, "purchases", "Configurations by cost and time, with bands", ""), p);
-    mt_page_picture(page,
-                    &(struct mt_picture){.title = "Cost against time",
-                                         .description = "A dot with its band for each configuration: what it costs, "
-                                                        "and the time until the last job has ended. The line is the "
-                                                        "efficient frontier. Down and to the left is better.",
-                                         .draw = draw_chart,
-                                         .data = &chart});
+    mt_page_picture(page, "Cost against time",
+                    "A dot with its band for each configuration: what it costs, "
+                    "and the time until the last job has ended. The line is the "
+                    "efficient frontier. Down and to the left is better.",
+                    mt_chart_draw, &chart);
 }
 
 /* ---- further money, jobs, catalogue ---- */
@@ -224,11 +215,10 @@ static void report_next(struct mt_page *page, const struct mt_purchase *p) {
                            .rows = rows,
                            .mark = p->rows[0].time_s,
                            .mark_text = "the best within the budget"};
-    mt_page_picture(page, &(struct mt_picture){.title = "The next sums of money",
-                                               .description = "For each further sum the time of the best configuration "
-                                                              "that it allows; the dashed line is the best without it.",
-                                               .draw = draw_bars,
-                                               .data = &bars});
+    mt_page_picture(page, "The next sums of money",
+                    "For each further sum the time of the best configuration "
+                    "that it allows; the dashed line is the best without it.",
+                    mt_bars_draw, &bars);
 }
 
 static void report_jobs(struct mt_page *page, const struct mt_purchase *p) {

@@ -99,13 +99,6 @@ static enum mt_status read_whatif(const char *path, struct whatif *w, struct mt_
 
 /* ---- pictures ---- */
 
-static void draw_bars(const void *data, struct mt_svg *svg) {
-    mt_bars_draw(data, svg);
-}
-static void draw_chart(const void *data, struct mt_svg *svg) {
-    mt_chart_draw(data, svg);
-}
-
 static void tabulate(struct mt_table *t, const struct answer *a, double tokens) {
     mt_table_column(t, "row", "row", MT_UNIT_COUNT);
     mt_table_column(t, "what", "what", MT_UNIT_TEXT);
@@ -173,11 +166,10 @@ static void report_rates(struct whatif *w, const struct answer *a) {
                            .rows = rows,
                            .mark = NAN};
     tabulate(mt_page_table(w->page, "alternatives-rates", "Tokens a second of each alternative", ""), a, w->tokens);
-    mt_page_picture(w->page, &(struct mt_picture){.title = "Alternatives by tokens a second",
-                                                  .description = "A dot with its band for the cluster as it is and for "
-                                                                 "each alternative to it; ties are named.",
-                                                  .draw = draw_bars,
-                                                  .data = &bars});
+    mt_page_picture(w->page, "Alternatives by tokens a second",
+                    "A dot with its band for the cluster as it is and for "
+                    "each alternative to it; ties are named.",
+                    mt_bars_draw, &bars);
 }
 
 /* Cost an hour against the rate, where there are prices. */
@@ -226,12 +218,10 @@ static void report_costs(struct whatif *w, const struct answer *a) {
         mt_cell_real(t, x[i]);
         mt_cell_real(t, y[i]);
     }
-    mt_page_picture(w->page,
-                    &(struct mt_picture){.title = "Rate against cost",
-                                         .description = "A dot for each alternative: what it costs, and how fast "
-                                                        "it trains, with its band. Up and to the left is better.",
-                                         .draw = draw_chart,
-                                         .data = &chart});
+    mt_page_picture(w->page, "Rate against cost",
+                    "A dot for each alternative: what it costs, and how fast "
+                    "it trains, with its band. Up and to the left is better.",
+                    mt_chart_draw, &chart);
 }
 
 enum mt_status mt_report_whatif(struct mt_reporting *reporting, const char *path, struct mt_err *err) {

@@ -3,6 +3,7 @@
 #ifndef MT_LAUNCHER_WATCH_INTERNAL_H
 #define MT_LAUNCHER_WATCH_INTERNAL_H
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
@@ -12,8 +13,9 @@
 #include "launcher/watch/watch.h"
 #include "launcher/watch/socket.h"
 
-/* Seconds between polls, the most awake time that one gap between polls counts as, for how long after such a gap a
- * SIGCONT is that which ended it, and what the launcher gets to end this process after another was killed. */
+/* Seconds between polls, the most awake time that one gap between polls counts as, for how long after such a gap, or a
+ * stop that was noticed, a SIGCONT is that which ended it, and what the launcher gets to end this process after another
+ * was killed. */
 #define WATCH_POLL_S 0.2
 #define WATCH_GAP_S 0.5
 #define WATCH_AFTER_GAP_S 0.5
@@ -28,7 +30,9 @@ struct watch {
     int listening; /* at rank 0 */
     uint64_t token;
     struct mt_awake awake; /* the thread's */
-    double gap_s;          /* the end of the last gap between its polls */
+    int waiting, nwaited;  /* an epoll set, -1: there is none, of these files; null: none was made yet */
+    struct pollfd *waited;
+    double gap_s; /* the end of the last gap between its polls, or of a stop */
     atomic_uint_fast64_t progress;
     atomic_bool news;
     pthread_mutex_t lock;
@@ -58,7 +62,6 @@ void mt_watch_describe(struct watch *w, struct watch_message *message);
 
 /* Wait until a descriptor is ready, at most timeout_s; returns how long the thread has been awake. fds[0] is set to the
  * wake pipe, which is emptied. */
-struct pollfd;
 double mt_watch_poll(struct watch *w, struct pollfd *fds, int count, double timeout_s);
 
 void mt_watch_print(const struct watch *w, const char *text);

@@ -1,11 +1,13 @@
 /* This process as the watch's thread sees it: where it is, whether it has failed or is leaving, and how it ends. */
+#include <errno.h>
 #include <math.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
+#include "kernels/base/arena.h"
 #include "launcher/watch/internal.h"
 #include "launcher/watch/signals.h"
 
@@ -34,11 +36,42 @@ double mt_watch_beat_s(const struct watch *w) {
     return beat_s < WATCH_POLL_S ? WATCH_POLL_S : beat_s > 1 ? 1 : beat_s;
 }
 
-/* A SIGCONT from the launcher, to a process that runs, begins the job's end (signals.h). One that was stopped has a gap
- * between its polls, or has had one just now. */
-static void heed_launcher(struct watch *w, double before_s) {
+/* The epoll set of these files. It is kept while they are the same: rank 0 of a large job has many. (One that was
+ * closed, and whose number came back, is missing until the next change: then the poll after the timeout finds it.) */
+static int waiting_for(struct watch *w, const struct pollfd *fds, int count) {
+    size_t size = (size_t)count * sizeof *fds;
+    if (w->waited && w->nwaited == count && !memcmp(w->waited, fds, size)) return w->waiting;
+    if (w->waited && w->waiting >= 0) close(w->waiting);
+    w->waiting = epoll_create1(EPOLL_CLOEXEC);
+    w->waited = mt_realloc(w->waited, size);
+    w->nwaited = count;
+    memcpy(w->waited, fds, size);
+    for (int i = 0; i < count && w->waiting >= 0; i++) {
+        struct epoll_event event = {.events = (fds[i].events & POLLIN ? EPOLLIN : 0U) |
+                                              (fds[i].events & POLLOUT ? EPOLLOUT : 0U)};
+        if (fds[i].fd < 0 || !epoll_ctl(w->waiting, EPOLL_CTL_ADD, fds[i].fd, &event)) continue;
+        close(w->waiting);
+        w->waiting = -1;
+    }
+    return w->waiting;
+}
+
+/* Wait as poll does; true if this process was stopped meanwhile, for however short a time. poll itself goes on after a
+ * stop as if nothing had been; epoll_wait ends with EINTR (signal(7), "Interruption of system calls by stop signals"),
+ * and as this thread takes no signals, with nothing else. */
+static bool await(struct watch *w, struct pollfd *fds, int count, double timeout_s) {
+    struct epoll_event event;
+    int set = waiting_for(w, fds, count), timeout_ms = (int)(1000 * timeout_s);
+    bool stopped = set >= 0 && epoll_wait(set, &event, 1, timeout_ms) < 0 && errno == EINTR;
+    poll(fds, (nfds_t)count, set >= 0 ? 0 : timeout_ms);
+    return stopped;
+}
+
+/* A SIGCONT from the launcher, to a process that runs, begins the job's end (signals.h). One that was stopped has just
+ * noticed it as it waited, or has a gap between its polls. */
+static void heed_launcher(struct watch *w, bool stopped, double before_s) {
     double now_s = mt_now_s();
-    if (now_s - before_s > WATCH_GAP_S) w->gap_s = now_s;
+    if (stopped || now_s - before_s > WATCH_GAP_S) w->gap_s = now_s;
     int by = mt_signals_continued_by();
     if (by && by == w->parent && now_s - w->gap_s > WATCH_AFTER_GAP_S) mt_signals_stop();
 }
@@ -46,10 +79,10 @@ static void heed_launcher(struct watch *w, double before_s) {
 double mt_watch_poll(struct watch *w, struct pollfd *fds, int count, double timeout_s) {
     char bytes[64];
     fds[0] = (struct pollfd){.fd = w->wake[0], .events = POLLIN};
-    poll(fds, (nfds_t)count, (int)(1000 * timeout_s));
+    bool stopped = await(w, fds, count, timeout_s);
     if (fds[0].revents & POLLIN)
         while (read(w->wake[0], bytes, sizeof bytes) > 0) continue;
-    heed_launcher(w, w->awake.seen_s);
+    heed_launcher(w, stopped, w->awake.seen_s);
     double awake_s = mt_awake_check(&w->awake, WATCH_GAP_S);
     if (w->parent && getppid() != w->parent) mt_watch_die(w, mt_exit_code(MT_EPEER), "the launcher has ended");
     return awake_s;

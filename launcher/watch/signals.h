@@ -2,7 +2,7 @@
  *   SIGUSR1            write a checkpoint and go on
  *   SIGUSR2, SIGTERM   write a checkpoint and exit with 0
  *   SIGINT (Ctrl-C)    the same; a second one ends the process at once
- *   SIGCONT            from mpirun, to a process that was not stopped: the same
+ *   SIGCONT            from mpirun, to a process that was not stopped: the same (process.c knows whether it was)
  * The last is how mpirun of Open MPI 4.1 begins to end a job, after Ctrl-C or SIGTERM to it: SIGCONT to every rank at
  * once, SIGTERM after odls_base_sigkill_timeout (1 s), and SIGKILL after as long again; Slurm's scancel begins so too.
  * A handler only sets a flag; launcher/session/requests.h spreads the flags to all ranks. */

@@ -157,11 +157,15 @@ enum mt_status mt_buy_search(const struct mt_buy *buy, struct mt_purchase **purc
     if (!local.exact) local.exact = MT_BUY_EXACT;
     if (!local.most_judged) local.most_judged = MT_BUY_MOST_JUDGED;
     if (local.threads < 1) local.threads = 1;
+    struct mt_work_memo **works = mt_new(&arena, struct mt_work_memo *, buy->njobs);
+    for (int j = 0; j < buy->njobs; j++) works[j] = mt_work_memo_new();
+    local.works = works;
     if (!st) {
         begin_purchase(&local, p);
         if (!(st = search(&local, p, err))) st = mt_purchase_check(p, err);
         if (!st) mt_purchase_hash(p, p->hash);
     }
+    for (int j = 0; j < buy->njobs; j++) mt_work_memo_free(works[j]);
     mt_arena_release(&arena);
     if (st)
         mt_purchase_free(p);

@@ -24,6 +24,7 @@
 #include "planner/buy/catalogue/catalogue.h"
 #include "planner/plan/plan.h"
 #include "planner/review/tie.h"
+#include "planner/work/memo.h"
 
 #define MT_BUY_SLACK 0.005
 enum { MT_BUY_MOST_NEXT = 8, MT_BUY_EXACT = 120, MT_BUY_MOST_JUDGED = 400 };
@@ -44,6 +45,7 @@ struct mt_buy {
     int rows;                                                /* at most so many, beside the frontier's */
     int exact, most_judged;                                  /* 0: MT_BUY_EXACT, MT_BUY_MOST_JUDGED */
     int threads;                                             /* at least 1 */
+    struct mt_work_memo *const *works;                       /* [njobs]: of judging, or null; the search has its own */
     bool bottlenecks;                                        /* fill in what binds each row's jobs */
     void (*judged)(void *context, int judged, double money); /* or null: told of progress */
     void *context;

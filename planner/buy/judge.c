@@ -30,16 +30,17 @@ enum mt_status mt_buy_cluster(const struct mt_buy *buy, const int64_t *counts, s
 }
 
 /* Programs that divide samples, and state. */
-static enum mt_status plan_samples(const struct mt_buy *buy, const struct mt_purchase_job *job,
-                                   const struct mt_cluster *cluster, struct mt_plan **plan, struct mt_err *err) {
+static enum mt_status plan_samples(const struct mt_buy *buy, int job, const struct mt_cluster *cluster,
+                                   struct mt_plan **plan, struct mt_err *err) {
     struct mt_planning planning;
-    struct mt_job of = job->job;
-    enum mt_status st = mt_planning_open(cluster, job->model, &of, &planning, err);
+    struct mt_job of = buy->jobs[job].job;
+    enum mt_status st = mt_planning_open(cluster, buy->jobs[job].model, &of, &planning, err);
     if (st) return st;
     *plan = mt_planning_plan(&planning);
     planning.search.by_samples = planning.search.no_bound = true;
     planning.search.limit_s = no_limit_s;
     planning.search.most_work = FEW;
+    planning.search.works = buy->works ? buy->works[job] : NULL;
     planning.search.fixed.use = buy->owned ? MT_USE_AUTO : MT_USE_ALL;
     st = mt_search(&planning.search, *plan, NULL, err);
     if (st) mt_plan_free(*plan), *plan = NULL;
@@ -85,7 +86,7 @@ static enum mt_status judge_job(const struct mt_buy *buy, int j, struct mt_buy_c
     struct mt_purchase_job_row *row = &c->jobs[j];
     struct mt_err why = MT_ERR_INIT;
     *row = (struct mt_purchase_job_row){.program = "samples", .binds = ""};
-    enum mt_status st = plan_samples(buy, job, c->cluster, &c->plans[j], &why);
+    enum mt_status st = plan_samples(buy, j, c->cluster, &c->plans[j], &why);
     if (st == MT_EINPUT) {
         row->program = "samples, weights gathered for each layer";
         st = plan_layers(buy, j, c->cluster, &c->plans[j], err);

@@ -1,4 +1,5 @@
-/* The choice of an overlapped form's open parameters: all of a short list are predicted. */
+/* The choice of an overlapped form's open parameters: all of a short list are predicted, and groups (groups.c). */
+#include <math.h>
 #include <stdlib.h>
 
 #include "planner/overlap/predict.h"
@@ -21,9 +22,9 @@ bool mt_overlap_candidate(const struct mt_overlap *problem, int i, struct mt_ove
     return i < NMIXES || (i == NMIXES && problem->form == MT_OVERLAP_REDUCE);
 }
 
-static enum mt_status predict(const struct mt_overlap *problem, const struct mt_overlap_rates *rates,
-                              const struct mt_overlap_links *links, struct mt_overlap_prediction *prediction,
-                              struct mt_err *err) {
+enum mt_status mt_overlap_predict_problem(const struct mt_overlap *problem, const struct mt_overlap_rates *rates,
+                                          const struct mt_overlap_links *links,
+                                          struct mt_overlap_prediction *prediction, struct mt_err *err) {
     struct mt_overlap_schedule *schedules = mt_calloc((size_t)problem->n, sizeof *schedules);
     for (int r = 0; r < problem->n; r++) mt_overlap_schedule(problem, r, &schedules[r]);
     enum mt_status st = mt_overlap_predict(problem, schedules, rates, links, prediction, err);
@@ -32,22 +33,33 @@ static enum mt_status predict(const struct mt_overlap *problem, const struct mt_
     return st;
 }
 
+/* Whether a rank computes one tile at a time, which then may be as large as a group. */
+static bool by_groups(const struct mt_overlap *problem, const struct mt_overlap_rates *rates) {
+    for (int r = 0; r < problem->n; r++)
+        if (rates[r].workers > 1) return false;
+    return true;
+}
+
 enum mt_status mt_overlap_best(struct mt_overlap *problem, const struct mt_overlap_rates *rates,
-                               const struct mt_overlap_links *links, double sequential_s, bool *faster,
-                               struct mt_overlap_prediction *prediction, struct mt_err *err) {
-    struct mt_overlap best = *problem, tried;
+                               const struct mt_overlap_links *links, double sequential_s, struct mt_arena *arena,
+                               bool *faster, struct mt_overlap_prediction *prediction, struct mt_err *err) {
+    struct mt_overlap best = *problem, tried = *problem;
+    struct mt_overlap_prediction now;
     double best_s = sequential_s;
+    enum mt_status st = MT_OK;
     *faster = false;
-    for (int i = 0; mt_overlap_candidate(problem, i, &tried); i++) {
-        struct mt_overlap_prediction now;
-        enum mt_status st = predict(&tried, rates, links, &now, err);
-        if (st) return st;
-        if (now.s >= best_s) continue;
-        *faster = true;
-        *prediction = now;
-        best_s = now.s;
-        best = tried;
+    now.s = INFINITY;
+    if (by_groups(problem, rates)) st = mt_overlap_best_groups(&tried, rates, links, arena, &now, err);
+    for (int i = 0; !st; i++) {
+        if (now.s < best_s) {
+            *faster = true;
+            *prediction = now;
+            best_s = now.s;
+            best = tried;
+        }
+        if (!mt_overlap_candidate(problem, i, &tried)) break;
+        st = mt_overlap_predict_problem(&tried, rates, links, &now, err);
     }
-    *problem = best;
-    return MT_OK;
+    if (!st) *problem = best;
+    return st;
 }

@@ -63,6 +63,11 @@ static double tile_time(const struct simulation *sim, int r, const struct mt_ove
     double rows = (double)tile->rows, cols = (double)tile->cols, elements = rows * cols;
     if (tile->kind == MT_TILE_MATMUL) {
         double k = (double)(p->form == MT_OVERLAP_GATHER ? p->k : p->shares[r]);
+        if (rates->units) {
+            double parts = ceil(rows / (double)rates->unit[0]) * ceil(cols / (double)rates->unit[1]);
+            double wave = 2.0 * (double)(rates->unit[0] * rates->unit[1]) * k * rates->units / rates->flops;
+            return rates->tile_s + ceil(parts / rates->units) * wave;
+        }
         if (rates->whole_tiles) rows = (double)p->tile[0], cols = (double)p->tile[1];
         return rates->tile_s + 2 * rows * cols * k / rates->flops;
     }

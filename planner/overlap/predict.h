@@ -2,7 +2,7 @@
  *
  *     struct mt_overlap_rates rates[n];                    // measured, or nominal
  *     mt_overlap_predict(&problem, schedules, rates, &links, &prediction, err);
- *     mt_overlap_best(&problem, rates, &links, sequential_s, &faster, &prediction, err);
+ *     mt_overlap_best(&problem, rates, &links, sequential_s, &arena, &faster, &prediction, err);
  *
  * Workers of a rank take tiles in order; one that awaits flags holds its tile. A rank sends its puts in order, so many
  * at a time, which share the links and what ranks send and receive. Where a rank computes and communicates at the same
@@ -18,9 +18,13 @@ struct mt_overlap_rates { /* of a rank */
     double tile_s;        /* of each tile beside that: prologue, epilogue */
     double memory_Bps;    /* of one worker that adds slots or copies */
     bool whole_tiles;     /* a tile that is cut short takes as long as a whole one */
-    int streams;          /* puts at a time */
-    double put_s;         /* of each put beside its bytes, before them */
-    bool holds;           /* a put holds its worker until it is sent: a CPU copies itself */
+    /* A worker that is a whole GPU multiplies a tile in units of so many rows and columns, `units` at a time: in whole
+     * waves. 0: in one piece. */
+    int64_t unit[2];
+    int units;
+    int streams;  /* puts at a time */
+    double put_s; /* of each put beside its bytes, before them */
+    bool holds;   /* a put holds its worker until it is sent: a CPU copies itself */
     double egress_Bps, ingress_Bps;
     /* While it communicates tiles take so many times as long, while it computes puts do; both at least 1. */
     double compute_slowdown, put_slowdown;
@@ -44,10 +48,23 @@ enum mt_status mt_overlap_predict(const struct mt_overlap *problem, const struct
 /* Candidate `i` of what the problem leaves open; false: there are no more. */
 bool mt_overlap_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *candidate);
 
-/* Choose what the problem leaves open, its chunk, mix and direct, by the least predicted time; false: none is faster
- * than `sequential_s`, the GEMM and the collective one after the other, and *problem is as it was. */
+/* Choose what the problem leaves open, its chunk, mix, direct and groups, by the least predicted time; false: none is
+ * faster than `sequential_s`, the GEMM and the collective one after the other, and *problem is as it was. Groups are in
+ * the arena. */
 enum mt_status mt_overlap_best(struct mt_overlap *problem, const struct mt_overlap_rates *rates,
-                               const struct mt_overlap_links *links, double sequential_s, bool *faster,
-                               struct mt_overlap_prediction *prediction, struct mt_err *err);
+                               const struct mt_overlap_links *links, double sequential_s, struct mt_arena *arena,
+                               bool *faster, struct mt_overlap_prediction *prediction, struct mt_err *err);
+
+/* Choose groups of whole waves, unequal where that is faster (groups.c): tiles of all columns, in *problem's groups,
+ * which are in the arena. */
+enum mt_status mt_overlap_best_groups(struct mt_overlap *problem, const struct mt_overlap_rates *rates,
+                                      const struct mt_overlap_links *links, struct mt_arena *arena,
+                                      struct mt_overlap_prediction *prediction, struct mt_err *err);
+/* Rows of a wave of the rank that has most to multiply; where it has no units, of a tile. */
+int64_t mt_overlap_wave_rows(const struct mt_overlap *problem, const struct mt_overlap_rates *rates);
+/* Simulate the schedules of a problem. */
+enum mt_status mt_overlap_predict_problem(const struct mt_overlap *problem, const struct mt_overlap_rates *rates,
+                                          const struct mt_overlap_links *links,
+                                          struct mt_overlap_prediction *prediction, struct mt_err *err);
 
 #endif

@@ -2,6 +2,7 @@
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "planner/plan/plan.h"
 
@@ -403,7 +404,9 @@ enum mt_status mt_plan_parse_edited(const char *name, const char *text, size_t l
 static enum mt_status read_path(const char *path, bool edited, struct mt_plan **plan, struct mt_err *err) {
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_json_doc doc;
-    enum mt_status st = mt_json_load(mt_file_in(path, "plan.json", &arena), &doc, err);
+    const char *file = mt_file_in(path, "plan.json", &arena);
+    enum mt_status st = mt_json_load(file, &doc, err);
+    if (st && access(file, F_OK)) mt_err_hint(err, "`motley plan -o %.200s` makes a plan", path);
     if (!st) st = read_document(&doc, edited, plan, err);
     mt_arena_release(&arena);
     return st;

@@ -35,7 +35,11 @@ static void say_order(const struct mt_plan *p, struct mt_tables *out) {
                       mt_ranks_text(p->order, p->nplaces, MT_RANKS_RANGES, &out->arena));
 }
 
-/* Another step's time, if it is known, and how much longer it is than the plan's. */
+/* Another step's time, if it is known, and how much longer it is than the plan's: columns, and a row's cells. */
+static void add_against(struct mt_table *t, const char *step) {
+    mt_table_column(t, "step_s", step, MT_UNIT_SECONDS);
+    mt_table_column(t, "against", "against this", MT_UNIT_CHANGE);
+}
 static void cell_against(struct mt_table *t, double other_s, double step_s) {
     mt_cell_positive(t, other_s);
     if (other_s > 0)
@@ -51,8 +55,7 @@ static void add_idle(const struct mt_plan *p, struct mt_tables *out) {
     struct mt_table *t = mt_tables_add(out, "idle", "idle ranks", "they join no message of the step");
     mt_table_column(t, "rank", "rank", MT_UNIT_COUNT);
     mt_table_column(t, "why", "why", MT_UNIT_TEXT);
-    mt_table_column(t, "step_s", "best step that uses it", MT_UNIT_SECONDS);
-    mt_table_column(t, "against", "against this", MT_UNIT_CHANGE);
+    add_against(t, "best step that uses it");
     for (int i = 0; i < f->nidle; i++) {
         const struct mt_plan_idle *row = &f->idle[i];
         mt_table_row(t);
@@ -304,8 +307,7 @@ static void add_rejected(const struct mt_plan *p, struct mt_tables *out) {
     if (!f->nrejected) return;
     struct mt_table *t = mt_tables_add(out, "rejected", "rejected alternatives", "");
     mt_table_column(t, "what", "what", MT_UNIT_TEXT);
-    mt_table_column(t, "step_s", "step", MT_UNIT_SECONDS);
-    mt_table_column(t, "against", "against this", MT_UNIT_CHANGE);
+    add_against(t, "step");
     mt_table_column(t, "why", "why", MT_UNIT_TEXT);
     for (int i = 0; i < f->nrejected; i++) {
         const struct mt_plan_rejected *row = &f->rejected[i];

@@ -1,9 +1,8 @@
 /* The plan written as a document, and its hash: over the canonical text without the hash, so that only meaning counts
  * and not how the file is spaced. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "kernels/base/number/hash.h"
+#include "kernels/base/text/document.h"
 #include "planner/plan/plan.h"
 
 static void write_ranks(const struct mt_plan *p, struct mt_json_out *out) {
@@ -167,7 +166,8 @@ static void write_prediction(const struct mt_plan *p, struct mt_json_out *out) {
     mt_json_close(out);
 }
 
-static void write_plan(const struct mt_plan *p, const char *hash, struct mt_json_out *out) {
+static void write_plan(const void *document, const char *hash, struct mt_json_out *out) {
+    const struct mt_plan *p = document;
     mt_json_out_init(out);
     mt_json_open(out, NULL, '{');
     mt_json_put_string(out, "format", MT_PLAN_FORMAT);
@@ -193,24 +193,13 @@ static void write_plan(const struct mt_plan *p, const char *hash, struct mt_json
 }
 
 void mt_plan_hash(const struct mt_plan *plan, char hash[33]) {
-    struct mt_json_out out;
-    write_plan(plan, NULL, &out);
-    mt_hash_text(out.text, out.length, hash);
-    mt_json_out_release(&out);
+    mt_document_hash(plan, write_plan, hash);
 }
 
 char *mt_plan_text(struct mt_plan *plan, size_t *length) {
-    struct mt_json_out out;
-    mt_plan_hash(plan, plan->hash);
-    write_plan(plan, plan->hash, &out);
-    *length = out.length;
-    return out.text;
+    return mt_document_text(plan, write_plan, plan->hash, length);
 }
 
 enum mt_status mt_plan_write(struct mt_plan *plan, const char *path, struct mt_err *err) {
-    size_t length;
-    char *text = mt_plan_text(plan, &length);
-    enum mt_status st = mt_file_replace(path, text, length, err);
-    free(text);
-    return st;
+    return mt_document_write(plan, write_plan, plan->hash, path, err);
 }

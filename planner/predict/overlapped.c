@@ -1,5 +1,6 @@
-/* Rates for the prediction of overlapped instructions. A tile takes what the cost of operators says of a GEMM of its
- * shape; a GPU's multiprocessors share the rate of the whole GEMM. */
+/* Rates for the prediction of overlapped instructions. On a CPU a tile takes what the cost of operators says of a GEMM
+ * of its shape. A GPU runs its tiles by chunks (kernels/overlap/chunk.h): a GEMM for each, in whole waves, at the rate
+ * of the whole GEMM. */
 #include "planner/predict/overlapped.h"
 
 #include <math.h>
@@ -7,6 +8,7 @@
 #include <string.h>
 
 #include "kernels/base/number/hash.h"
+#include "kernels/overlap/chunk.h"
 
 enum { COPY_BYTES = 1 << 20 };
 
@@ -31,6 +33,61 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+/* Units of a GPU's GEMMs, as tiles of its library are mostly. */
+static const int64_t unit[2] = {128, 256};
+
+/* What a rank multiplies in all. */
+struct whole {
+    int64_t rows, cols, k;
+};
+
+static struct whole whole_of(const struct mt_overlap *p, int rank) {
+    bool gather = p->form == MT_OVERLAP_GATHER;
+    struct whole w = {p->m, gather ? p->shares[rank] : p->cols, gather ? p->k : p->shares[rank]};
+    if (!w.cols) w.cols = 1;
+    if (!w.k) w.k = 1;
+    return w;
+}
+
+/* A CPU: by a GEMM of a tile's shape. */
+static struct mt_cost rate_of_cpu(const struct mt_costs *costs, int rank, const struct mt_overlap *p, struct whole w,
+                                  struct mt_overlap_rates *rates) {
+    int64_t rows = least(p->tile[0], w.rows), cols = least(p->tile[1], w.cols);
+    struct mt_cost cost = gemm_cost(costs, rank, p, rows, cols, w.k);
+    rates->flops = 2.0 * (double)rows * (double)cols * (double)w.k / fmax(cost.s, 1e-12);
+    rates->holds = true;
+    return cost;
+}
+
+/* A GPU: the whole GEMM in waves of units, one for each multiprocessor. */
+static struct mt_cost rate_of_gpu(const struct mt_costs *costs, int rank, const struct mt_overlap *p, struct whole w,
+                                  const struct mt_cluster_class *class, struct mt_overlap_rates *rates) {
+    struct mt_cost cost = gemm_cost(costs, rank, p, w.rows, w.cols, w.k);
+    double parts = ceil((double)w.rows / (double)unit[0]) * ceil((double)w.cols / (double)unit[1]);
+    rates->units = class->threads < 1 ? 1 : class->threads;
+    rates->unit[0] = unit[0], rates->unit[1] = unit[1];
+    double waves = fmax(1, ceil(parts / rates->units)), wave = 2.0 * (double)(unit[0] * unit[1] * w.k) * rates->units;
+    rates->tile_s = fmin(class->overhead_s, cost.s / 2);
+    rates->flops = wave * waves / fmax(cost.s - rates->tile_s, 1e-12);
+    return cost;
+}
+
+/* Between two devices of one host copy engines put, where their rate is known. */
+static void set_path(const struct mt_costs *costs, const int *group, int n, int i, int j,
+                     struct mt_overlap_rates *rates, double *bandwidth_Bps, double *latency_s) {
+    const struct mt_cluster *cluster = costs->cluster;
+    int from = costs->device[group[i]], to = costs->device[group[j]];
+    struct mt_path path = mt_cluster_path(cluster, from, to);
+    bandwidth_Bps[i * n + j] = path.bandwidth_Bps;
+    latency_s[i * n + j] = path.latency_s;
+    if (i == j || path.link < 0) return;
+    const struct mt_cluster_link *link = &cluster->links[path.link];
+    if (link->copy_Bps > 0) bandwidth_Bps[i * n + j] = link->copy_Bps;
+    if (rates->holds) return;
+    rates->compute_slowdown = fmax(rates->compute_slowdown, 1 + link->compute_slowdown);
+    rates->put_slowdown = fmax(rates->put_slowdown, 1 + link->comm_slowdown);
+}
+
 void mt_predict_overlap_rates(const struct mt_costs *costs, const struct mt_overlap *p, const int *group,
                               struct mt_arena *arena, struct mt_overlap_rates **rates, struct mt_overlap_links *links,
                               double *error, bool *nominal) {
@@ -42,42 +99,40 @@ void mt_predict_overlap_rates(const struct mt_costs *costs, const struct mt_over
     for (int i = 0; i < p->n; i++) {
         const struct mt_cluster_device *device = &cluster->devices[costs->device[group[i]]];
         const struct mt_cluster_class *class = &cluster->classes[device->class];
-        bool gather = p->form == MT_OVERLAP_GATHER, cpu = !strcmp(class->kind, "cpu");
-        int64_t k = gather ? p->k : p->shares[i], cols = gather ? p->shares[i] : p->cols;
-        int64_t rows = cpu ? least(p->tile[0], p->m) : p->m, wide = cpu ? least(p->tile[1], cols) : cols;
-        struct mt_cost cost = gemm_cost(costs, group[i], p, rows, wide ? wide : 1, k ? k : 1);
+        struct mt_overlap_rates *r = &(*rates)[i];
         double copy_s = mt_cost_copy_s(costs, group[i], COPY_BYTES, 1) - mt_cost_copy_s(costs, group[i], 0, 1);
-        int workers = cpu || class->threads < 1 ? 1 : class->threads;
-        double flops = 2.0 * (double)rows * (double)(wide ? wide : 1) * (double)(k ? k : 1) / fmax(cost.s, 1e-12);
         double egress = mt_cluster_node_egress(cluster, device->node);
         double ingress = mt_cluster_node_ingress(cluster, device->node);
-        (*rates)[i] = (struct mt_overlap_rates){.workers = workers,
-                                                .flops = flops / workers,
-                                                .memory_Bps = 2 * COPY_BYTES / fmax(copy_s, 1e-12) / workers,
-                                                .whole_tiles = !cpu,
-                                                .streams = 1,
-                                                .holds = cpu,
-                                                .egress_Bps = egress > 0 ? egress : INFINITY,
-                                                .ingress_Bps = ingress > 0 ? ingress : INFINITY,
-                                                .compute_slowdown = 1,
-                                                .put_slowdown = 1};
+        *r = (struct mt_overlap_rates){.workers = 1,
+                                       .memory_Bps = 2 * COPY_BYTES / fmax(copy_s, 1e-12),
+                                       .streams = 1,
+                                       .egress_Bps = egress > 0 ? egress : INFINITY,
+                                       .ingress_Bps = ingress > 0 ? ingress : INFINITY,
+                                       .compute_slowdown = 1,
+                                       .put_slowdown = 1};
+        struct mt_cost cost = strcmp(class->kind, "cpu") ? rate_of_gpu(costs, group[i], p, whole_of(p, i), class, r)
+                                                         : rate_of_cpu(costs, group[i], p, whole_of(p, i), r);
         *error = fmax(*error, cost.error);
         *nominal |= cost.basis == MT_COST_NOMINAL;
         bool inside = true;
         for (int j = 0; j < p->n; j++) {
-            const struct mt_cluster_device *other = &cluster->devices[costs->device[group[j]]];
-            struct mt_path path = mt_cluster_path(cluster, costs->device[group[i]], costs->device[group[j]]);
-            bandwidth_Bps[i * p->n + j] = path.bandwidth_Bps;
-            latency_s[i * p->n + j] = path.latency_s;
-            inside &= other->node == device->node;
-            if (i == j || path.link < 0) continue;
-            (*rates)[i].compute_slowdown =
-                fmax((*rates)[i].compute_slowdown, cpu ? 1 : 1 + cluster->links[path.link].compute_slowdown);
-            (*rates)[i].put_slowdown =
-                fmax((*rates)[i].put_slowdown, cpu ? 1 : 1 + cluster->links[path.link].comm_slowdown);
+            inside &= cluster->devices[costs->device[group[j]]].node == device->node;
+            set_path(costs, group, p->n, i, j, r, bandwidth_Bps, latency_s);
         }
-        if (inside) (*rates)[i].egress_Bps = (*rates)[i].ingress_Bps = INFINITY;
+        if (inside) r->egress_Bps = r->ingress_Bps = INFINITY;
     }
+}
+
+/* The problem with the tiles that its GPUs make of it: as large as the chunks of the rank that multiplies most. */
+static struct mt_overlap in_chunks(const struct mt_overlap *p, const struct mt_overlap_rates *rates) {
+    struct mt_overlap q = *p;
+    int most = 0;
+    for (int r = 1; r < p->n; r++)
+        if (p->shares[r] > p->shares[most]) most = r;
+    if (!rates[most].units || p->ngroups) return q;
+    q.tile[0] = mt_overlap_chunk_rows(p, most, rates[most].units);
+    q.tile[1] = p->cols > 0 ? p->cols : 1;
+    return q;
 }
 
 static uint64_t key_of(const struct mt_overlap *p, const int *group) {
@@ -86,6 +141,7 @@ static uint64_t key_of(const struct mt_overlap *p, const int *group) {
     uint64_t key = mt_hash64(what, sizeof what, 0x6f7665726c6170);
     key = mt_hash64(p->rows, (size_t)p->n * sizeof *p->rows, key);
     key = mt_hash64(p->shares, (size_t)p->n * sizeof *p->shares, key);
+    key = mt_hash64(p->groups, (size_t)p->ngroups * sizeof *p->groups, key);
     return mt_hash64(group, (size_t)p->n * sizeof *group, key);
 }
 
@@ -101,12 +157,9 @@ enum mt_status mt_predict_overlapped(const struct mt_costs *costs, const struct 
     mt_predict_overlap_rates(costs, p, group, &arena, &rates, &links, &cost->error, &nominal);
     cost->basis = nominal ? MT_COST_NOMINAL : MT_COST_SCHEDULE;
     if (!mt_cost_recall(costs, key, &cost->s)) {
-        struct mt_overlap_schedule *schedules = mt_calloc((size_t)p->n, sizeof *schedules);
+        struct mt_overlap by_chunks = in_chunks(p, rates);
         struct mt_overlap_prediction found;
-        for (int i = 0; i < p->n; i++) mt_overlap_schedule(p, i, &schedules[i]);
-        st = mt_overlap_predict(p, schedules, rates, &links, &found, err);
-        for (int i = 0; i < p->n; i++) mt_overlap_schedule_release(&schedules[i]);
-        free(schedules);
+        st = mt_overlap_predict_problem(&by_chunks, rates, &links, &found, err);
         if (!st) mt_cost_note(costs, key, cost->s = found.s);
     }
     mt_arena_release(&arena);

@@ -158,10 +158,13 @@ static enum mt_status open_work(struct mt_searching *s, struct search_work *w, i
     w->body = body;
     w->plan = prototype(s, w->structure);
     w->of = of;
-    if (of)
-        w->work = of->work;
-    else
+    const struct mt_work *known = of ? &of->work : NULL;
+    if (!known && s->search->works)
+        st = mt_work_memo_open(s->search->works, s->search->graph, w->plan, body, s->search->options, &known, s->err);
+    else if (!known)
         st = mt_work_open(s->search->graph, w->plan, body, s->search->options, &w->work, s->err);
+    if (known) w->work = *known;
+    w->borrowed = known != NULL;
     if (st) {
         mt_plan_free(w->plan);
         return st;
@@ -227,8 +230,8 @@ enum mt_status mt_search_open_memory(struct mt_searching *s, struct search_work 
     for (int i = alone ? 1 : 0; i < n; i++) {
         struct mt_plan_memory memory;
         int64_t samples = w->body ? 2 * at[i] : at[i];
-        enum mt_status st = mt_work_memory(s->search->graph, w->plan, samples, w->body && !at[i] ? 1 : at[i],
-                                           s->search->options, &memory, s->err);
+        enum mt_status st = mt_work_memo_memory(s->search->works, s->search->graph, w->plan, samples,
+                                                w->body && !at[i] ? 1 : at[i], s->search->options, &memory, s->err);
         if (st) return st;
         value[i] = fmax((double)(memory.arena_bytes - memory.state_bytes), i ? value[i - 1] : 0);
     }

@@ -58,6 +58,7 @@ struct search_work {
     const struct search_structure *structure;
     bool body;
     struct search_work *of; /* the parent's, whose `work` and curves this one borrows; or null */
+    bool borrowed;          /* `work` is another's: the parent's, or the memo's */
     struct mt_work work;
     struct mt_plan *plan;         /* as mt_work_open wants it */
     struct search_curves *curves; /* [nclasses] */

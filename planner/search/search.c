@@ -31,7 +31,7 @@ void mt_search_end(struct mt_searching *s) {
     for (int i = 0; i < s->ncandidates; i++) mt_arena_release(&s->candidates[i]->prediction.arena);
     for (int i = 0; s->works && i < 2 * s->nstructures; i++)
         if (s->works[i]) {
-            if (!s->works[i]->of) mt_work_release(&s->works[i]->work);
+            if (!s->works[i]->borrowed) mt_work_release(&s->works[i]->work);
             mt_plan_free(s->works[i]->plan);
         }
     if (s->best) mt_program_release(&s->program);

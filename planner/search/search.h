@@ -34,6 +34,7 @@
 #include "planner/cost/cost.h"
 #include "planner/divide/strategy.h"
 #include "planner/plan/plan.h"
+#include "planner/work/memo.h"
 #include "synth/graph/graph.h"
 #include "synth/lower/lower.h"
 #include "synth/models/model.h"
@@ -60,6 +61,7 @@ struct mt_search {
     const struct mt_search_watch *watch; /* or null */
     bool no_bound;                       /* plans are compared only: leave the lower bound 0 */
     int64_t most_work;                   /* of evaluations, in operators that are lowered; 0: the usual */
+    struct mt_work_memo *works;          /* or null; see planner/work/memo.h */
     bool by_samples;                     /* only programs that divide samples (and state) alone */
     const struct mt_strategy *strategy;  /* of planner/divide: only its programs; or null */
     bool compare;                        /* judge all strategies: rows of `rejected` */

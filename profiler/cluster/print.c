@@ -102,13 +102,9 @@ static void add_classes(const struct mt_cluster *c, struct mt_tables *out) {
     }
 }
 
-static void add_links(const struct mt_cluster *c, struct mt_tables *out) {
-    if (!c->nlinks) return;
+void mt_cluster_tabulate_links(const struct mt_cluster *c, struct mt_table *t) {
     bool copies = false;
     for (int l = 0; l < c->nlinks; l++) copies |= c->links[l].copy_Bps > 0;
-    struct mt_table *t = mt_tables_add(out, "links", "links",
-                                       "of one pair, one way; shared: of a node, all its pairs together; slows "
-                                       "computing, and is slowed by it, while both run");
     mt_table_column(t, "link", "link", MT_UNIT_TEXT);
     mt_table_column(t, "latency_s", "latency", MT_UNIT_SECONDS);
     mt_table_column(t, "latency_error", "+-", MT_UNIT_FRACTION);
@@ -133,6 +129,10 @@ static void add_links(const struct mt_cluster *c, struct mt_tables *out) {
         mt_cell_positive(t, link->copy_Bps);
         mt_cell_text(t, "%s", marked(link->nominal));
     }
+}
+
+static void add_links(const struct mt_cluster *c, struct mt_tables *out) {
+    if (c->nlinks) mt_cluster_tabulate_links(c, mt_tables_add(out, "links", "links", MT_CLUSTER_LINKS_NOTE));
 }
 
 static void add_fit(struct mt_table *t, const struct mt_coll_fit *fit) {

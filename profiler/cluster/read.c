@@ -1,6 +1,7 @@
 /* Read a cluster document: keys must be known, names must refer to rows; then mt_cluster_check. */
 #include <float.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/base/text/json.h"
 #include "profiler/cluster/cluster.h"
@@ -367,5 +368,8 @@ enum mt_status mt_cluster_parse(const char *name, const char *text, size_t lengt
 enum mt_status mt_cluster_read(const char *path, struct mt_cluster **cluster, struct mt_err *err) {
     struct mt_json_doc doc;
     enum mt_status st = mt_json_load(path, &doc, err);
+    if (st && access(path, F_OK))
+        mt_err_hint(err, "`mpirun -n RANKS motley profile -o %.200s` measures a cluster; or describe one, as h100:1x8",
+                    path);
     return st ? st : read_document(&doc, cluster, err);
 }

@@ -12,4 +12,10 @@ enum { MT_CLUSTER_SHOWN = 16 }; /* ranks of a matrix */
 
 void mt_cluster_tables(const struct mt_cluster *cluster, struct mt_tables *out);
 
+/* Columns and rows of the links, for a table with this note. */
+#define MT_CLUSTER_LINKS_NOTE                                                                                          \
+    "of one pair, one way; shared: of a node, all its pairs together; slows computing, and is slowed by it, while "    \
+    "both run"
+void mt_cluster_tabulate_links(const struct mt_cluster *cluster, struct mt_table *table);
+
 #endif

@@ -1,8 +1,6 @@
 /* Write a cluster document. Its hash is over the canonical text without the hash, so that it does not depend on a
  * file's spacing. Rows refer to classes, nodes and links by name. */
-#include <stdlib.h>
-
-#include "kernels/base/number/hash.h"
+#include "kernels/base/text/document.h"
 #include "kernels/base/text/json.h"
 #include "profiler/cluster/cluster.h"
 
@@ -176,7 +174,8 @@ static void write_groups(const struct mt_cluster *c, struct mt_json_out *out) {
     mt_json_close(out);
 }
 
-static void write_cluster(const struct mt_cluster *c, const char *hash, struct mt_json_out *out) {
+static void write_cluster(const void *document, const char *hash, struct mt_json_out *out) {
+    const struct mt_cluster *c = document;
     mt_json_out_init(out);
     mt_json_open(out, NULL, '{');
     mt_json_put_string(out, "format", MT_CLUSTER_FORMAT);
@@ -199,24 +198,13 @@ static void write_cluster(const struct mt_cluster *c, const char *hash, struct m
 }
 
 void mt_cluster_hash(const struct mt_cluster *cluster, char hash[33]) {
-    struct mt_json_out out;
-    write_cluster(cluster, NULL, &out);
-    mt_hash_text(out.text, out.length, hash);
-    mt_json_out_release(&out);
+    mt_document_hash(cluster, write_cluster, hash);
 }
 
 char *mt_cluster_text(struct mt_cluster *cluster, size_t *length) {
-    struct mt_json_out out;
-    mt_cluster_hash(cluster, cluster->hash);
-    write_cluster(cluster, cluster->hash, &out);
-    *length = out.length;
-    return out.text;
+    return mt_document_text(cluster, write_cluster, cluster->hash, length);
 }
 
 enum mt_status mt_cluster_write(struct mt_cluster *cluster, const char *path, struct mt_err *err) {
-    size_t length;
-    char *text = mt_cluster_text(cluster, &length);
-    enum mt_status st = mt_file_replace(path, text, length, err);
-    free(text);
-    return st;
+    return mt_document_write(cluster, write_cluster, cluster->hash, path, err);
 }

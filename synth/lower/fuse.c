@@ -467,9 +467,11 @@ static void index_block(struct fusing *f) {
 _Static_assert(MT_NOPS < 255, "kinds fit into bytes");
 static void fuse_block(struct fusing *f) {
     index_block(f);
+    const unsigned char *end = f->anchor + f->end;
     for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++)
-        for (int i = f->begin; i < f->end; i++)
-            if (f->anchor[i] == patterns[p].anchor + 1) patterns[p].fuse(f, &f->instrs[i]);
+        for (const unsigned char *at = f->anchor + f->begin;
+             (at = memchr(at, (int)patterns[p].anchor + 1, (size_t)(end - at))); at++)
+            patterns[p].fuse(f, &f->instrs[at - f->anchor]);
 }
 
 void mt_fuse(struct mt_lowering *l) {

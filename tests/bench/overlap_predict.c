@@ -33,6 +33,7 @@ int main(int argc, char **argv) {
         for (int i = 0; i < 4; i++) {
             int64_t m = shapes[i][0], cols = shapes[i][1], k = shapes[i][2], rows[N], shares[N];
             struct mt_err err = MT_ERR_INIT;
+            struct mt_arena arena = MT_ARENA_INIT;
             for (int r = 0; r < N; r++) {
                 rows[r] = m / N;
                 shares[r] = (form == MT_OVERLAP_GATHER ? cols : k) / N;
@@ -52,7 +53,7 @@ int main(int argc, char **argv) {
             struct mt_overlap_prediction best;
             bool faster;
             double begin_s = mt_now_s();
-            CHECK_OK(mt_overlap_best(&problem, rates, &links, 1, &faster, &best, &err), err);
+            CHECK_OK(mt_overlap_best(&problem, rates, &links, 1, &arena, &faster, &best, &err), err);
             int candidates = form == MT_OVERLAP_GATHER ? 6 : form == MT_OVERLAP_SCATTER ? 4 : 5;
             double each_s = (mt_now_s() - begin_s) / candidates;
             double gemm_s = 2.0 * (double)m * (double)cols * (double)k / N / flops;
@@ -61,6 +62,7 @@ int main(int argc, char **argv) {
             printf("%-20s %6lld %6lld %6lld %10.3f %10.3f %10.3f %6.2f %9.1f ms\n", mt_overlap_name(problem.form),
                    (long long)m, (long long)cols, (long long)k, 1e3 * gemm_s, 1e3 * sent_s, 1e3 * best.s,
                    (gemm_s > sent_s ? gemm_s : sent_s) / best.s, 1e3 * each_s);
+            mt_arena_release(&arena);
         }
     return 0;
 }

@@ -39,10 +39,12 @@ fits() {
     ([range($cases) | . as $i | $all.rows[$i] as $line | $tables[$i].rows as $rows |
       ($rows[] | select(.verdict | test("chosen"))) as $chosen | ($rows[] | select(.verdict | test("best"))) as $best |
       $line.form == $chosen.form and $line.m == $chosen.m and $line.n == $chosen.n and $line.k == $chosen.k and
-      $line.chosen == $chosen.variant and $line.chosen_s == $chosen.time_s and $line.speedup == $chosen.speedup and
-      $line.eta == $chosen.eta and $line.best == $best.variant and $line.gemm_s == $rows[0].time_s and
-      $line.collective_s == ($rows | map(select(.eta == null) | .time_s) | .[1:] | min) and
-      (if $chosen.variant == $best.variant then $line.to_best == 1 else true end)] | all) and
+      $line.chosen == $chosen.variant and $line.best == $best.variant and
+      $line.prediction_error == $chosen.prediction_error and
+      $line.collective == ($rows | map(select(.eta == null)) | .[1:] | min_by(.time_s) | .variant) and
+      ([$line.gemm_s, $line.collective_s, $line.sequential_s, $line.chosen_s, $line.eta, $line.speedup, $line.to_best] | map(. > 0) | all) and
+      (if $chosen.variant == $best.variant then $line.to_best == 1 else true end) and
+      (if $chosen.variant == "sequential" then $line.speedup == 1 and $line.chosen_s == $line.sequential_s else true end)] | all) and
     near($choices.mean_error; [$tables[].rows[] | select(.eta != null) | .prediction_error | fabs] | add / length) and
     $choices.near_best == ($all.rows | map(select(.to_best <= 1.02)) | length)' "$1" >/dev/null || fail "$(cat "$1")"
 }

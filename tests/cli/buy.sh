@@ -53,7 +53,7 @@ refused 2 'price: must be 0 or more, not "-1"' $MOTLEY buy --item "name=l4 price
 refused 2 '--max-devices:' $MOTLEY buy --catalogue catalogue.csv --job "$job" --max-devices 8000
 refused 2 'no configuration is within the limits' $MOTLEY buy --catalogue catalogue.csv --job "$job" --budget 10
 refused 2 'nothing of the catalogue is bought' $MOTLEY buy --item "name=l4 per_hour=1" --job "$job" --budget 2M
-refused 2 'more than 16384 devices' $MOTLEY buy --own "h100:10000x8" --job "$job"
+refused 2 'more than 4096 devices' $MOTLEY buy --own "h100:10000x8" --job "$job"
 $MOTLEY buy --help | tr -s ' \n' '  ' >help.txt
 grep -q 'at most 4096 \[512\]' help.txt || fail "limits: $(cat help.txt)"
 grep -q 'net=RATE is in bits a second' help.txt || fail "the network's grammar: $(cat help.txt)"

@@ -23,12 +23,16 @@ cmp mixed.json again.json
 
 refused 2 '--describe: "h100:2 nvlonk=3G": column 8: there is no link "nvlonk"' $MOTLEY profile --describe "h100:2 nvlonk=3G" -o no.json
 refused 2 'counts follow the name: h100:1x8 is a node of 8, h100:8 are 8 nodes of one' $MOTLEY profile --describe 8xh100 -o no.json
-refused 2 'more than 16384 devices' $MOTLEY profile --describe h100:3000x8 -o no.json
+refused 2 'more than 4096 devices' $MOTLEY profile --describe h100:1000x8 -o no.json
 refused 2 '"t5:2": column 1: "t5" is not known here' $MOTLEY profile --describe t5:2 -o no.json
 [ ! -e no.json ] || fail "a refused description left a file"
 refused 2 "nothing.json: No such file" $MOTLEY profile --describe t4 --measured nothing.json -o no.json
 sed 's/"speed": 1,/"speed": 2,/' mixed.json >changed.json
 refused 2 "changed.json: hash: does not fit: the document was changed" $MOTLEY show changed.json
+
+# A plan says how the line was understood.
+$MOTLEY plan --cluster "h100:2x2" --model mlp:tiny --batch 8 -o plan.json >plan.txt
+shows "cluster 2 nodes of 2 h100, nvlink 360 GB/s; messages between nodes reach 2.94 GB/s, of net=25.0 Gbit/s, as nothing else is given" plan.txt
 
 # Differences, and their exit code.
 $MOTLEY diff mixed.json again.json >same.txt

@@ -20,6 +20,7 @@ motley train plan.json --checkpoint-e|--checkpoint-every
 motley bench plans --al|--alone
 motley bench overlap --sh|--shape --shares
 motley verify --no|--no-numeric
+motley show --json p|plan.json program
 motley help expl|explain"
 
 # bash_replies LINE: one a line.
@@ -43,6 +44,7 @@ for shell in $shells; do
   check $shell "motley verify --numeric=" ""
 done
 check bash "motley plan --strategy=z" "zero1 zero3"
+check bash "motley show --json=o" "other.txt" # its value may be left out: a word of its own is none
 check bash "motley plan --model gpt2:12" "124m" # bash has divided off what is before the colon
 ! bash_replies "motley plan --" | has -vE '^--[a-z0-9-]+$' || fail "$(bash_replies "motley plan --")"
 

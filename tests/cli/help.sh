@@ -74,6 +74,17 @@ refused 2 '"xyzzy" is no command' $MOTLEY xyzzy
 code=0
 $MOTLEY 2>said.txt || code=$?
 [ $code = 2 ] && cmp said.txt list.txt || fail "motley without a command: $code"
+# What other programs call a flag; files that are not there yet; flags of train before the --.
+hinted() { # HINT COMMAND...
+  refused 2 "" "${@:2}"
+  grep -qF -- "$1" err.txt || fail "'${*:2}' does not hint '$1': $(cat err.txt)"
+}
+hinted "it is --batch here" $plan --batch_size 3
+hinted "it is --steps here" $plan --epochs=3
+hinted "motley plan -o none.json" $MOTLEY verify none.json
+hinted "motley profile -o none.json" $MOTLEY plan --cluster none.json --model mlp:tiny -o no.json
+hinted '"node1 slots=4"' $MOTLEY launch plan.json --hosts none -- --data plan.json
+hinted "flags of \`motley train\` come after --" $MOTLEY launch plan.json --hosts none --val-data plan.json
 # Under mpirun once for all ranks.
 code=0
 mpirun -n 3 $MOTLEY train plan.json --dta x 2>err.txt || code=$?

@@ -37,7 +37,9 @@ done
 for code in 0 1 2 3 4 5 6 7; do has -x "\.It $code" $manual/motley.1 || fail "exit code $code is not in motley(1)"; done
 if command -v mandoc >/dev/null; then
   mandoc -T lint -W warning $manual/*.1 >lint.txt || fail "$(cat lint.txt)"
-  mandoc -T ascii $manual/motley-plan.1 | sed 's/.\x08//g' | has -- "--cluster=FILE" || fail "motley-plan(1) has no --cluster"
+  shown() { mandoc -T ascii "$manual/$1" | sed 's/.\x08//g' | has -F -- "$2" || fail "$1 has no $2"; }
+  shown motley-plan.1 "--cluster=FILE"
+  shown motley-show.1 "--json[=FILE]" # a value that may be left out
 fi
 
 for file in bash-completion/completions/motley zsh/site-functions/_motley fish/vendor_completions.d/motley.fish \

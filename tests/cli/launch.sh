@@ -137,6 +137,14 @@ wait $job || code=$?
 [ $code = 0 ] || fail "code $code: $(cat run.txt)"
 grep -q '^motley: launch: .*; all hosts answer, but rank 1 died twice$' run.txt || fail "$(cat run.txt)"
 grep -q 'launch: restart 2 of 3, by a new plan' run.txt && [ -n "$(hash_of run.txt 1)" ] || fail "$(cat run.txt)"
+# The run's folder keeps what happened, and its report shows it.
+[ "$(sed 1d launch/run/restarts.csv | wc -l)" = 2 ] || fail "$(cat launch/run/restarts.csv)"
+grep -qE '^[1-9][0-9]*,"restart 2 of 3, by a new plan: rank 1 on .*; all hosts answer, but rank 1 died twice"$' launch/run/restarts.csv ||
+  fail "$(cat launch/run/restarts.csv)"
+$MOTLEY report launch/run -o run.html
+step=$(sed -n 's/^\([0-9]*\),.*restart 2 .*/\1/p' launch/run/restarts.csv)
+has "<td class=\"r\">$step</td><td[^>]*>restart 2 of 3, by a new plan: rank 1 on .*died twice</td>" <run.html || fail "no event"
+[ "$(grep -cE '>restart [12]</text>' run.html)" -ge 2 ] || fail "restarts are not in the picture"
 # Without a restart left: train's code.
 rm -rf launch
 $MOTLEY launch endless.json --hosts hosts -- --data text.txt --checkpoint-every 20 >run.txt 2>&1 &
@@ -168,6 +176,47 @@ rm -rf launch
 code=0
 PATH=$PWD/bin:$PATH $MOTLEY launch plan.json --hosts hosts --end-deadline 1 --restart 3 -- --data text.txt >run.txt 2>&1 || code=$?
 [ $code = 2 ] && ! grep -q 'restart' run.txt || fail "code $code: $(cat run.txt)"
+
+# Daemons that do not reach mpirun: of two hosts that answer, one's hangs, and is named; mpirun is ended, and the hosts are
+# asked again.
+cat >agent <<'AGENT'
+#!/bin/sh
+case $1:$2 in
+slow:uname) echo slow ;;
+slow:cat) echo "  0: 0100007F:0016 0100007F:0016 01 no connection to mpirun" ;;
+slow:*) echo $$ >>slow; exec sleep 1000 ;;
+*) shift; exec sh -c "$*" ;;
+esac
+AGENT
+chmod +x agent
+$MOTLEY plan --model $model --batch 6 --ranks 3 --steps 60 -o three.json >said.txt
+printf 'localhost slots=1\nquick slots=1\nslow slots=1\n' >daemons
+rm -rf launch
+code=0
+$MOTLEY launch three.json --hosts daemons --agent "$PWD/agent" --daemon-deadline 4 --restart 1 -- --data text.txt >run.txt 2>&1 || code=$?
+[ $code = 4 ] || fail "$code: $(cat run.txt)"
+said='mpirun has started no rank within 4 s, and is ended: slow: its daemon has no connection to mpirun$'
+[ "$(grep -c "launch: $said" run.txt)" = 2 ] && grep -q 'restart 1 of 1, by the same plan' run.txt || fail "$(cat run.txt)"
+for agent in $(cat slow); do wait_for '! kill -0 $agent 2>/dev/null'; done
+
+# Ctrl-C between two attempts, while a host is asked that does not answer any more.
+cat >agent <<'AGENT'
+#!/bin/sh
+case $1:$2 in
+gone:uname) [ ! -e asked ] || exec sleep 1000; touch asked; echo gone ;;
+gone:*) exit 1 ;;
+esac
+AGENT
+echo 'gone slots=2' >daemons
+rm -rf launch
+$MOTLEY launch plan.json --hosts daemons --agent "$PWD/agent" --answer-deadline 500 --restart 1 -- --data text.txt >run.txt 2>&1 &
+job=$!
+wait_for 'pgrep -P $job sleep >asked.txt'
+kill -INT $job
+code=0
+wait $job || code=$?
+[ $code = 4 ] && ! grep -q restart run.txt || fail "$code: $(cat run.txt)"
+! kill -0 "$(cat asked.txt)" 2>/dev/null || fail "it is still asked"
 
 # For Slurm: a time that leaves none to train would be queued again for ever.
 refused 2 "--time 2: the job would be asked to stop 120 s before the end of its 120 s" $MOTLEY launch plan.json --slurm --time 2 -- --data text.txt

@@ -50,7 +50,10 @@ $MOTLEY report plan.json --cluster "$here" | cmp - plan.html || fail "the page i
 agrees() { "$READ_REPORT" "$@" >read.txt 2>&1 || fail "$*: $(head -n 5 read.txt)"; }
 $MOTLEY explain plan.json --cluster "$here" --trace predicted.json >/dev/null
 agrees plan.html plan=plan.json trace=predicted.json mutants
-agrees large.html cluster=large.json
+agrees large.html cluster=large.json mutants
+$MOTLEY profile --describe "a10:1x4 egress=100M ingress=10G + h100:1 + l4:2x2 net=200G" -o unlike.json >/dev/null
+$MOTLEY report unlike.json -o unlike.html
+agrees unlike.html cluster=unlike.json mutants
 sed 's/\(<table id="pairs">.*\)/\1/; /<table id="pairs">/,/<\/table>/s/<td class="r">\([1-9]\)\([0-9.]* GB\)/<td class="r">1\1\2/' large.html >altered.html
 ! "$READ_REPORT" altered.html cluster=large.json 2>/dev/null >&2 || fail "altered cells are not noticed"
 sed 's/"GB\/s"/&/; s/: \([0-9]\)\([0-9.]* GB\/s<\/title>\)/: 9\1\2/' large.html >altered.html
@@ -77,7 +80,9 @@ page run.html 500000 loss-2 tokens-2 steps-2 run-ranks-2 measured-timeline-2
 has 'A step as predicted and as measured' <run.html || fail "nothing is predicted beside the trace"
 for step in 10 20 30; do has "<td class=\"r\">$step</td><td>checkpoint</td>" <run.html || fail "no checkpoint $step"; done
 $MOTLEY report run -o alone.html
-agrees alone.html run=run/run.json mutants
+agrees alone.html run=run/run.json metrics=run/metrics.csv mutants
+$MOTLEY report here.json -o here.html
+agrees here.html cluster=here.json mutants
 refused 2 "say --trace" $MOTLEY train cpu.json --data data.txt --cluster here.json
 refused 2 "name the run's folder" $MOTLEY report trace.json
 

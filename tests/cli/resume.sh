@@ -45,6 +45,14 @@ grep -q 'resuming from many/step-00000020.safetensors: step 20, 120 samples' man
 [ "$(hash_of many.txt)" = "$(hash_of f32.straight.txt)" ] || fail "other weights after a damaged checkpoint"
 [ -e many/step-00000022.safetensors.damaged ] && [ -e many/step-00000040.safetensors ] || fail "$(ls many)"
 
+# Weights whose optimizer state was not copied along are not damaged: what is missing is said, and what to do.
+mkdir weights && cp f32.straight/step-* weights
+code=0
+train 2 f32.json --data text.txt --resume weights >weights.txt 2>&1 || code=$?
+[ $code = 2 ] && has "^motley: weights: there are the weights of [12] checkpoints*, but no optimizer state (optimizer-\*.safetensors)$" weights.txt ||
+  fail "$code: $(cat weights.txt)"
+has "with --init weights instead of --resume" weights.txt && ! has damaged weights.txt || fail "$(cat weights.txt)"
+
 # Folders that are not shared: rank 1 has the plan and the data, and never needs the checkpoints.
 mkdir -p a b && cp f32.json text.txt a && cp f32.json text.txt b
 mpirun -n 1 -wdir a $MOTLEY train f32.json --data text.txt --out run --steps 17 : \

@@ -75,11 +75,15 @@ wait_for "grep -q '^step 20/' run.txt"
 rank=$(pgrep -P $job -f 'motley train' | tail -n 1)
 kill -CONT "$rank"
 sleep 0.5
-kill -TSTP $job
-wait_for '[ "$(cut -d" " -f3 /proc/$rank/stat)" = T ]'
-sleep 1.5
-kill -CONT $job
-wait_for '[ "$(cut -d" " -f3 /proc/$rank/stat)" != T ]'
+for pause in 1.5 0.5 0.25 0.1 0.01; do # also shorter than the watch looks around
+  kill -TSTP $job
+  wait_for '[ "$(cut -d" " -f3 /proc/$rank/stat)" = T ]'
+  sleep $pause
+  kill -CONT $job
+  wait_for '[ "$(cut -d" " -f3 /proc/$rank/stat)" != T ]'
+  sleep 1
+  ! grep -q 'asked to stop' run.txt || fail "the end of a stop of $pause s has ended the run: $(cat run.txt)"
+done
 before=$(grep -c '^step' run.txt)
 wait_for "[ \$(grep -c '^step' run.txt) -gt $((before + 20)) ]"
 ! grep -q 'asked to stop' run.txt || fail "SIGCONT has ended the run: $(cat run.txt)"

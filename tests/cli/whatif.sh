@@ -119,3 +119,7 @@ grep -q '^ *H100:2x2 net=400Gbps *4 ' table.txt || fail "$(cat table.txt)"
 [ "$(number 2 step_s) $(number 2 tie)" = "$(number 0 step_s) 1" ] || fail "$(cat table.json)"
 grep -q '^ *add h100 *3 ' table.txt || fail "$(cat table.txt)"
 refused 2 'a100-40 or a100-80?' $MOTLEY whatif --cluster "h100:1x2" --cluster "a100:2" --model $small --batch 64
+
+# f32 where nobody said a precision: GPUs are much faster in others.
+$MOTLEY whatif --cluster a10:1x2 --model $small --batch 8 >said.txt
+has "^precision  f32, as none was given: in bf16 (--precision auto)" said.txt || fail "$(cat said.txt)"

@@ -4,6 +4,7 @@
  * takes a hundred times as long as reading, so one input in DERIVED goes so far, by its hash.
  *     build/fuzz/tests/fuzz_plan_edit -runs=10000000 -rss_limit_mb=512 tests/fuzz/corpus/plan_edit */
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,41 +14,88 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { DERIVED = 256 };
+enum { DERIVED = 1024, MOST_VALUES = 1000 };
 
 static const char *const documents[] = {"two_ranks", "sgd", "idle"};
 
-static json_t *load(size_t which) {
-    char path[512];
-    snprintf(path, sizeof path, MOTLEY_SOURCE "/tests/fuzz/corpus/plan/%s.json", documents[which]);
-    json_t *root = json_load_file(path, 0, NULL);
-    if (!root) abort();
-    return root;
+/* A document's values, depth first: those inside of value i are i + 1 to end[i] - 1. */
+struct original {
+    json_t *root;
+    const char *model;
+    int count, end[MOST_VALUES];
+    char *scalar[MOST_VALUES]; /* its text, or null */
+};
+
+/* What becomes of the values: the text instead; "": removed; null: it stays. */
+struct edited {
+    const struct original *original;
+    const char *instead[MOST_VALUES];
+    FILE *out;
+    int at;
+};
+
+static void list_values(struct original *o, json_t *in);
+
+static void list_value(struct original *o, json_t *child) {
+    int i = o->count++;
+    if (i >= MOST_VALUES) abort();
+    if (!json_is_object(child) && !json_is_array(child)) o->scalar[i] = json_dumps(child, JSON_ENCODE_ANY);
+    list_values(o, child);
+    o->end[i] = o->count;
 }
 
-/* Replace or remove the value that `*left` members and items, depth first, stand before. */
-static bool edit(json_t *in, long *left, json_t *value) {
+static void list_values(struct original *o, json_t *in) {
     const char *key;
     json_t *child;
     size_t i;
-    void *next;
-    json_object_foreach_safe(in, next, key, child) {
-        if ((*left)-- == 0) return value ? json_object_set(in, key, value) : json_object_del(in, key), true;
-        if (edit(child, left, value)) return true;
-    }
-    json_array_foreach(in, i, child) {
-        if ((*left)-- == 0) return value ? json_array_set(in, i, value) : json_array_remove(in, i), true;
-        if (edit(child, left, value)) return true;
-    }
-    return false;
+    json_object_foreach(in, key, child) list_value(o, child);
+    json_array_foreach(in, i, child) list_value(o, child);
 }
 
-static void edit_line(json_t *root, const char *line) {
+static void load(struct original *o, const char *name) {
+    char path[512];
+    snprintf(path, sizeof path, MOTLEY_SOURCE "/tests/fuzz/corpus/plan/%s.json", name);
+    o->root = json_load_file(path, 0, NULL);
+    if (!o->root) abort();
+    o->model = json_string_value(json_object_get(o->root, "model"));
+    list_values(o, o->root);
+}
+
+static void write_values(struct edited *e, json_t *in);
+
+/* key: null in an array. */
+static void write_value(struct edited *e, const char *key, json_t *child, bool *first) {
+    int i = e->at++;
+    const char *instead = e->instead[i], *scalar = e->original->scalar[i];
+    if (instead) e->at = e->original->end[i];
+    if (instead && !*instead) return;
+    if (!*first) fputc(',', e->out);
+    *first = false;
+    if (key) fprintf(e->out, "\"%s\":", key);
+    if (instead || scalar)
+        fputs(instead ? instead : scalar, e->out);
+    else
+        write_values(e, child);
+}
+
+static void write_values(struct edited *e, json_t *in) {
+    const char *key;
+    json_t *child;
+    size_t i;
+    bool first = true, object = json_is_object(in);
+    fputc(object ? '{' : '[', e->out);
+    json_object_foreach(in, key, child) write_value(e, key, child, &first);
+    json_array_foreach(in, i, child) write_value(e, NULL, child, &first);
+    fputc(object ? '}' : ']', e->out);
+}
+
+/* What is no JSON is nothing. */
+static void take_line(struct edited *e, const char *line) {
     char *rest;
-    long left = strtol(line, &rest, 10);
-    if (rest == line || left < 0) return;
+    long which = strtol(line, &rest, 10);
+    if (rest == line || which < 0 || which >= e->original->count) return;
     json_t *value = json_loads(rest, JSON_DECODE_ANY, NULL);
-    edit(root, &left, value);
+    e->instead[which] = value ? rest : "";
     json_decref(value);
 }
 
@@ -68,25 +116,28 @@ static void derive(struct mt_plan *plan, const char *model) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static json_t *originals[3];
+    static struct original originals[3];
+    static struct edited e;
     if (!size) return 0;
-    size_t which = data[0] % 3;
-    if (!originals[which]) originals[which] = load(which);
-    json_t *root = json_deep_copy(originals[which]);
-    char *edits = strndup((const char *)data + 1, size - 1), *rest = edits, *line;
-    while ((line = strsep(&rest, "\n"))) edit_line(root, line);
-    char *text = json_dumps(root, 0), *model = strdup(json_string_value(json_object_get(originals[which], "model")));
+    struct original *original = &originals[data[0] % 3];
+    if (!original->root) load(original, documents[data[0] % 3]);
+    memset(&e, 0, sizeof e);
+    e.original = original;
+    char *edits = strndup((const char *)data + 1, size - 1), *rest = edits, *line, *text;
+    while ((line = strsep(&rest, "\n"))) take_line(&e, line);
+    size_t length;
+    e.out = open_memstream(&text, &length);
+    write_values(&e, original->root);
+    fclose(e.out);
     struct mt_plan *plan;
     struct mt_err err = MT_ERR_INIT;
-    if (!mt_plan_parse_edited("edited", text, strlen(text), &plan, &err)) {
-        if (mt_hash64(data, size, 0) % DERIVED == 0) derive(plan, model);
+    if (!mt_plan_parse_edited("edited", text, length, &plan, &err)) {
+        if (mt_hash64(data, size, 0) % DERIVED == 0) derive(plan, original->model);
         mt_plan_free(plan);
     } else if (!err.text[0] || err.status != MT_EINPUT) {
         abort();
     }
-    free(model);
     free(text);
     free(edits);
-    json_decref(root);
     return 0;
 }

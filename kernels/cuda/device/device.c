@@ -12,6 +12,7 @@
 #include "kernels/cuda/driver/facts.h"
 #include "kernels/cuda/jit/jit.h"
 #include "kernels/cuda/driver/nvml.h"
+#include "kernels/cuda/overlap/fused.h"
 #include "kernels/device/facts.h"
 
 static struct cuda *opened; /* one device a process: functions of backends have no device argument */
@@ -161,6 +162,7 @@ static void close_device(struct mt_device *base) {
     struct cuda_device *device = cuda_of(base);
     struct mt_err ignored = MT_ERR_INIT;
     if (device->cuda.context && !cuda_enter(&device->cuda, &ignored)) {
+        cuda_fused_forget(&device->cuda);
         cuda_jit_free(device->cuda.jit);
         if (device->tail) cuEventDestroy(device->tail);
         if (device->copies) cuStreamDestroy(device->copies);

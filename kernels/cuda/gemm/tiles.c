@@ -6,17 +6,10 @@
 #include <string.h>
 
 #include "kernels/cuda/gemm/gemm.h"
+#include "kernels/cuda/gemm/tile.h"
 #include "kernels/cuda/jit/shape.h"
 
-enum {
-    SLAB = 64,
-    ROW_BYTES = 128,
-    THREADS = 384,
-    CHUNK_BYTES = 64 * ROW_BYTES,
-    MOST_STAGES = 8,
-    LEAST_STAGES = 3,
-    MOST_PARTS = 8
-};
+enum { CHUNK_BYTES = 64 * GEMM_ROW_BYTES, MOST_STAGES = 8, LEAST_STAGES = 3, MOST_PARTS = 8 };
 
 /* As in gemm_tiles.cu. */
 struct tiles {
@@ -29,20 +22,19 @@ struct form {
 };
 enum { SHARE_NONE, SHARE_B, SHARE_A };
 
-/* Tiles, whether both groups of consumers have a part of each, and the time that one takes beside 128 x 256, for its
- * size. */
-static const struct kind {
-    int rows, columns;
-    bool together;
-    double slower;
-} kinds[] = {{128, 256, true, 1},    {256, 128, true, 1},    {128, 192, true, 1.04}, {128, 128, false, 1.08},
-             {128, 64, false, 1.45}, {64, 256, false, 1.15}, {64, 128, false, 1.4},  {64, 64, false, 2}};
+static const struct gemm_tile kinds[] = {{128, 256, true, 1},     {256, 128, true, 1},    {128, 192, true, 1.04},
+                                         {128, 128, false, 1.08}, {128, 64, false, 1.45}, {64, 256, false, 1.15},
+                                         {64, 128, false, 1.4},   {64, 64, false, 2}};
 enum { NKINDS = sizeof kinds / sizeof *kinds };
 
-static const struct kind *kind_of(const struct form *f) {
+const struct gemm_tile *gemm_tile_of(int64_t rows, int64_t columns) {
     for (int k = 0; k < NKINDS; k++)
-        if (f->rows == (uint64_t)kinds[k].rows && f->columns == (uint64_t)kinds[k].columns) return &kinds[k];
+        if (rows == kinds[k].rows && columns == kinds[k].columns) return &kinds[k];
     return NULL;
+}
+
+static const struct gemm_tile *kind_of(const struct form *f) {
+    return gemm_tile_of((int64_t)f->rows, (int64_t)f->columns);
 }
 
 static struct form form_of(const struct gemm_choice *choice) {
@@ -65,25 +57,27 @@ bool gemm_tiles_possible(const struct cuda *cuda, const struct gemm_shape *s) {
            s->k < INT32_MAX / 2;
 }
 
-static int64_t store_bytes_of(const struct form *f) {
-    return 2 * CHUNK_BYTES * (kind_of(f)->together ? 2 : 4);
+static int64_t store_bytes_of(const struct gemm_tile *tile) {
+    return 2 * CHUNK_BYTES * (tile->together ? 2 : 4);
 }
 
-static int stages_of(const struct cuda *cuda, const struct form *f) {
-    int64_t stage = (int64_t)(f->rows + f->columns) * ROW_BYTES;
-    int64_t room = cuda->shared_bytes - 2048 - store_bytes_of(f); /* alignment and barriers */
-    return (int)least(room / stage, MOST_STAGES);
+int gemm_tile_stages(const struct cuda *cuda, const struct gemm_tile *tile) {
+    int64_t stage = (int64_t)(tile->rows + tile->columns) * GEMM_ROW_BYTES;
+    int64_t room = cuda->shared_bytes - 2048 - store_bytes_of(tile); /* alignment and barriers */
+    int64_t stages = least(room / stage, MOST_STAGES);
+    return stages < LEAST_STAGES ? 0 : (int)stages;
 }
 
-static int shared_bytes_of(const struct cuda *cuda, const struct form *f) {
-    return 1024 + stages_of(cuda, f) * (int)(f->rows + f->columns) * ROW_BYTES + (int)store_bytes_of(f);
+int gemm_tile_shared_bytes(const struct cuda *cuda, const struct gemm_tile *tile) {
+    return 1024 + gemm_tile_stages(cuda, tile) * (tile->rows + tile->columns) * GEMM_ROW_BYTES +
+           (int)store_bytes_of(tile);
 }
 
 static struct tiles tiles_of(const struct gemm_shape *s, const struct form *f) {
     struct tiles t = {.rows = (int)divide_up(s->m, (int64_t)f->rows),
                       .columns = (int)divide_up(s->n, (int64_t)f->columns),
                       .parts = (int)f->parts,
-                      .slabs = (int)divide_up(s->k, SLAB)};
+                      .slabs = (int)divide_up(s->k, GEMM_SLAB)};
     t.slabs_each = (int)divide_up(t.slabs, t.parts);
     return t;
 }
@@ -100,7 +94,7 @@ static bool is_possible(const struct cuda *cuda, const struct gemm_shape *s, con
     int64_t sums_bytes = t.parts * s->m * s->n * (int64_t)sizeof(float);
     bool sums = t.parts == 1 || (sums_bytes <= GEMM_WORKSPACE_BYTES && s->n % 4 == 0);
     bool pairs = f->share == SHARE_B ? t.rows > 1 : f->share == SHARE_A ? t.columns > 1 : true;
-    return full && sums && pairs && stages_of(cuda, f) >= LEAST_STAGES;
+    return full && sums && pairs && gemm_tile_stages(cuda, kind_of(f));
 }
 
 bool gemm_tiles_usable(const struct cuda *cuda, const struct gemm_shape *s, const struct gemm_choice *choice) {
@@ -170,21 +164,15 @@ void gemm_tiles_offered(const struct cuda *cuda, const struct gemm_shape *s, str
 
 /* ---- running ---- */
 
-/* Matrices [parts][rows][columns], in boxes of one. */
-struct matrix {
-    enum mt_type type;
-    const void *data;
-    int64_t rows, columns, parts;
-};
-static enum mt_status map(CUtensorMap *to, const struct matrix *x, cuuint32_t box_columns, cuuint32_t box_rows,
-                          struct mt_err *err) {
+enum mt_status gemm_map(CUtensorMap *to, const struct gemm_matrix *x, int64_t box_columns, int64_t box_rows,
+                        struct mt_err *err) {
     static const CUtensorMapDataType types[MT_NTYPES] = {[MT_F32] = CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
                                                          [MT_BF16] = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
                                                          [MT_F16] = CU_TENSOR_MAP_DATA_TYPE_FLOAT16};
     const cuuint64_t row_bytes = (cuuint64_t)(x->columns * mt_type_size(x->type));
     const cuuint64_t extents[3] = {(cuuint64_t)x->columns, (cuuint64_t)x->rows, (cuuint64_t)x->parts},
                      distances[2] = {row_bytes, row_bytes * (cuuint64_t)x->rows};
-    const cuuint32_t box[3] = {box_columns, box_rows, 1}, steps[3] = {1, 1, 1};
+    const cuuint32_t box[3] = {(cuuint32_t)box_columns, (cuuint32_t)box_rows, 1}, steps[3] = {1, 1, 1};
     CUDA_TRY(cuTensorMapEncodeTiled(to, types[x->type], x->parts ? 3 : 2, (void *)(uintptr_t)x->data, extents,
                                     distances, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                                     CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
@@ -196,13 +184,13 @@ static enum mt_status map(CUtensorMap *to, const struct matrix *x, cuuint32_t bo
 static enum mt_status map_operands(const struct gemm_shape *s, const struct form *f, const struct gemm_data *data,
                                    CUtensorMap maps[3], struct mt_err *err) {
     enum mt_type in = (enum mt_type)s->in, out = f->parts == 1 ? (enum mt_type)s->out : MT_F32;
-    cuuint32_t half_a = f->share == SHARE_A ? 2 : 1, half_b = f->share == SHARE_B ? 2 : 1;
-    const struct matrix a = {in, data->a, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k, 0};
-    const struct matrix b = {in, data->b, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n, 0};
-    const struct matrix y = {out, f->parts == 1 ? data->y : data->scratch, s->m, s->n, (int64_t)f->parts};
-    enum mt_status st = map(&maps[0], &a, 64, (s->trans_a ? SLAB : (cuuint32_t)f->rows) / half_a, err);
-    if (!st) st = map(&maps[1], &b, 64, (s->trans_b ? (cuuint32_t)f->columns : SLAB) / half_b, err);
-    return st ? st : map(&maps[2], &y, (cuuint32_t)(ROW_BYTES / mt_type_size(out)), 64, err);
+    int64_t half_a = f->share == SHARE_A ? 2 : 1, half_b = f->share == SHARE_B ? 2 : 1;
+    const struct gemm_matrix a = {in, data->a, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k, 0};
+    const struct gemm_matrix b = {in, data->b, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n, 0};
+    const struct gemm_matrix y = {out, f->parts == 1 ? data->y : data->scratch, s->m, s->n, (int64_t)f->parts};
+    enum mt_status st = gemm_map(&maps[0], &a, 64, (s->trans_a ? GEMM_SLAB : (int64_t)f->rows) / half_a, err);
+    if (!st) st = gemm_map(&maps[1], &b, 64, (s->trans_b ? (int64_t)f->columns : GEMM_SLAB) / half_b, err);
+    return st ? st : gemm_map(&maps[2], &y, GEMM_ROW_BYTES / mt_type_size(out), 64, err);
 }
 
 static enum mt_status add_parts(const struct cuda_queue *queue, const struct gemm_shape *s, int parts,
@@ -212,7 +200,7 @@ static enum mt_status add_parts(const struct cuda_queue *queue, const struct gem
     CUfunction kernel;
     snprintf(definitions, sizeof definitions,
              "-DTYPE=%s -DHALF=bf16 -DOUT=%s -DTURN_A=0 -DTURN_B=0 -DROWS=64 -DCOLUMNS=64 -DTOGETHER=0 -DSTAGES=3 "
-             "-DSHARE=0 -DADD=0 -DADD_PARTS=%d",
+             "-DSHARE=0 -DACCUMULATE=0 -DADD_PARTS=%d",
              cuda_type((enum mt_type)s->in), cuda_type((enum mt_type)s->out), s->accumulate);
     enum mt_status st = cuda_kernel(queue->cuda, "gemm_tiles", definitions, "gemm_add_parts", 0, &kernel, err);
     int64_t n = s->m * s->n;
@@ -229,7 +217,7 @@ enum mt_status gemm_tiles_run(const struct cuda_queue *queue, const struct gemm_
     struct cuda *cuda = queue->cuda;
     struct tiles t = tiles_of(s, &f);
     bool whole = t.parts == 1;
-    int shared_bytes = shared_bytes_of(cuda, &f);
+    int shared_bytes = gemm_tile_shared_bytes(cuda, kind_of(&f));
     CUtensorMap maps[3];
     CUfunction kernel;
     char definitions[240];
@@ -237,12 +225,13 @@ enum mt_status gemm_tiles_run(const struct cuda_queue *queue, const struct gemm_
     if (st) return st;
     snprintf(definitions, sizeof definitions,
              "-DTYPE=%s -DHALF=%s -DOUT=%s -DTURN_A=%d -DTURN_B=%d -DROWS=%d -DCOLUMNS=%d -DTOGETHER=%d -DSTAGES=%d "
-             "-DSHARE=%d -DADD=%d",
+             "-DSHARE=%d -DACCUMULATE=%d",
              cuda_type((enum mt_type)s->in), cuda_type((enum mt_type)s->in),
              cuda_type(whole ? (enum mt_type)s->out : MT_F32), s->trans_a, !s->trans_b, (int)f.rows, (int)f.columns,
-             kind_of(&f)->together, stages_of(cuda, &f), (int)f.share, s->accumulate && whole);
+             kind_of(&f)->together, gemm_tile_stages(cuda, kind_of(&f)), (int)f.share, s->accumulate && whole);
     if ((st = cuda_kernel(cuda, "gemm_tiles", definitions, "gemm_tiles", shared_bytes, &kernel, err))) return st;
     int64_t each = f.share ? 2 : 1, blocks = least(items_of(&t, &f), largest(computing(cuda, s) / each, 1)) * each;
-    st = cuda_launch(queue, kernel, blocks, THREADS, shared_bytes, (void *[]){&maps[0], &maps[1], &maps[2], &t}, err);
+    st = cuda_launch(queue, kernel, blocks, GEMM_TILE_THREADS, shared_bytes,
+                     (void *[]){&maps[0], &maps[1], &maps[2], &t}, err);
     return st || whole ? st : add_parts(queue, s, t.parts, data, err);
 }

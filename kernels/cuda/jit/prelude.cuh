@@ -61,6 +61,11 @@ __device__ inline u32 pair(const f16 *, float low, float high) {
 }
 #endif
 
+/* As instructions that name shared memory take it. */
+__device__ inline u32 shared_address(const void *shared) {
+    return (u32)__cvta_generic_to_shared(shared);
+}
+
 /* As struct mt_clock (kernels/op/op.h). */
 struct clock_s {
     i64 step;

@@ -399,7 +399,9 @@ static enum mt_status queue_chunks(struct run *run, struct mt_err *err) {
 
 static enum mt_status queue(const struct cuda_queue *queue_of, const struct cuda_overlap *o, struct mt_err *err) {
     struct run run = {.queue = queue_of, .o = o, .problem = o->problem};
-    int64_t rows = o->chunk_rows ? o->chunk_rows : mt_overlap_chunk_rows(o->problem, o->me, queue_of->cuda->nsm);
+    int64_t rows = o->chunk_rows;
+    if (!rows && o->problem->ngroups) rows = 1; /* tiles are as large as chunks should be */
+    if (!rows) rows = mt_overlap_chunk_rows(o->problem, o->me, queue_of->cuda->nsm);
     mt_overlap_lay_out_scratch(o->problem, o->me, o->operands->scratch, &run.scratch);
     locate(&run);
     mt_overlap_chunks_make(o->schedule, rows, &run.chunks);

@@ -1,13 +1,20 @@
-/* Which implementation runs, and the begin of every run. */
+/* Which implementation runs, and the begin of runs by chunks. */
 #include "kernels/cuda/overlap/overlap.h"
 
-static const struct cuda_overlap_impl *const implementations[] = {&cuda_overlap_chunks};
+#include <stdlib.h>
+#include <string.h>
+
+static const struct cuda_overlap_impl *const implementations[] = {&cuda_overlap_chunks, &cuda_overlap_fused};
 enum { NIMPLS = sizeof implementations / sizeof *implementations };
 
 enum mt_status cuda_overlap_run(const struct cuda_queue *queue, const struct cuda_overlap *o, enum mt_overlap_how how,
                                 struct mt_err *err) {
+    const char *first = getenv("MOTLEY_OVERLAP");
+    bool turned = first && !strcmp(first, "fused");
+    if (first && !turned && strcmp(first, "chunks"))
+        return mt_fail(err, MT_EINPUT, "MOTLEY_OVERLAP is \"%s\", not \"chunks\" or \"fused\"", first);
     for (int i = 0; i < NIMPLS; i++) {
-        const struct cuda_overlap_impl *impl = implementations[i];
+        const struct cuda_overlap_impl *impl = implementations[turned ? NIMPLS - 1 - i : i];
         if ((how && impl->how != how) || !impl->can(queue->cuda, o)) continue;
         return impl->queue(queue, o, err);
     }

@@ -2,10 +2,11 @@
  * each other's (kernels/window/window.h).
  *
  *   chunks.c, chunks.cu   copy engines move chunks, and cuBLASLt multiplies them, in stream order
- *   overlap.c             which implementation runs; the first kernel of each run
+ *   fused.c, fused.cu     one kernel does it all, on sm_90
+ *   overlap.c             which implementation runs
  *
  * All addresses but the epoch, and the parity of staging, are known when a run is queued. Flags only grow: in epoch e a
- * wait is for (e - lag) * count, and the epoch is a word of this GPU's memory that the run's first kernel counts up. So
+ * wait is for (e - lag) * count, and the epoch is a word of this GPU's memory that kernels of the run count up. So
  * captured runs replay; captures are made for both parities (launcher/execute/replay.c). */
 #ifndef MT_KERNELS_CUDA_OVERLAP_OVERLAP_H
 #define MT_KERNELS_CUDA_OVERLAP_OVERLAP_H
@@ -32,7 +33,7 @@ struct cuda_overlap {
     /* By place: where the problem's part of each rank's window begins, as this GPU maps it; its own included. Buffers
      * are at mt_overlap_place, flags at mt_overlap_flag_place. */
     CUdeviceptr parts[CUDA_OVERLAP_RANKS];
-    CUdeviceptr epoch;  /* u64: this run's, once its first kernel has run */
+    CUdeviceptr epoch;  /* u64: of the last run; this one counts it up */
     int copy;           /* of staging: epoch % schedule->copies */
     int64_t chunk_rows; /* chunks: most rows of a GEMM; 0: by the device */
     struct cuda_watch watch;
@@ -40,21 +41,22 @@ struct cuda_overlap {
     CUevent joint;  /* between the two; may be recorded again once it is waited for */
 };
 
-/* An implementation queues all of a run on queue->stream, with what it forks to `moves` joined again: first
- * cuda_overlap_begin. It may be captured; then all that it loads and chooses has been by a run before. What may wait
+/* An implementation queues all of a run on queue->stream, with what it forks to `moves` joined again. It counts the epoch
+ * up, or has cuda_overlap_begin do so. It may be captured; then all that it loads and chooses has been by a run before. What may wait
  * for other work of this GPU's queues, as loading kernels does, comes before it queues a wait for a peer. */
 struct cuda_overlap_impl {
     enum mt_overlap_how how;
     bool (*can)(const struct cuda *cuda, const struct cuda_overlap *overlap);
     enum mt_status (*queue)(const struct cuda_queue *queue, const struct cuda_overlap *overlap, struct mt_err *err);
 };
-extern const struct cuda_overlap_impl cuda_overlap_chunks;
+extern const struct cuda_overlap_impl cuda_overlap_chunks, cuda_overlap_fused;
 
 /* Queue the kernel that counts the epoch up, and writes it to words[count] of this GPU's memory (count may be 0). */
 enum mt_status cuda_overlap_begin(const struct cuda_queue *queue, const struct cuda_overlap *overlap, void *words,
                                   int64_t count, struct mt_err *err);
 
-/* Queue a run by the implementation that `how` names, or the first one that can. MT_EINPUT if none can. */
+/* Queue a run by the implementation that `how` names, or the first one that can: by chunks, or with MOTLEY_OVERLAP=fused
+ * in the environment, in one kernel. MT_EINPUT if none can. */
 enum mt_status cuda_overlap_run(const struct cuda_queue *queue, const struct cuda_overlap *overlap,
                                 enum mt_overlap_how how, struct mt_err *err);
 

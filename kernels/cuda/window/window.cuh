@@ -2,7 +2,8 @@
  * of peers that is mapped (mt_device_import). A window's part is an address; every rank knows those of all.
  *
  *     put_signal<BLOCK>(peer + at, mine + at, bytes, (u64 *)(peer + ready), 1, ADD);  // all threads of the block call
- *     if (!wait<BLOCK>((u64 *)(mine + ready), epoch, watch)) return;                   // on the peer: the bytes are there
+ *     if (!wait<BLOCK>((u64 *)(mine + ready), epoch, watch)) return;                   // on the peer: the bytes are
+ * there
  *
  * Levels: what one thread, one warp or one block does together; all of its threads call, with equal arguments, and a
  * call begins and ends with the level's own barrier where other threads' accesses must be ordered.
@@ -14,18 +15,18 @@
  *     proxy_fence(); signal<THREAD>(...);
  *     wait<THREAD>(...); proxy_fence(); bulk_get(...);
  *
- * No spin is without end: each polls an abort word of this GPU's memory, that any rank may set, and the GPU's clock. One
- * that gives up sets the word, and says in `stalled` what it waited for. */
+ * No spin is without end: each polls an abort word of this GPU's memory, that any rank may set, and the GPU's clock.
+ * One that gives up sets the word, and says in `stalled` what it waited for. */
 #ifndef MT_KERNELS_CUDA_WINDOW_WINDOW_CUH
 #define MT_KERNELS_CUDA_WINDOW_WINDOW_CUH
 
 enum level { THREAD, WARP, BLOCK };
 
 struct watch {
-    u64 *aborted;     /* of this GPU; 0: nobody has given up */
-    u64 *stalled;     /* [3]: the signal's address, its value, what was waited for; [4]: the tag, if there is one */
-    u64 deadline_ns;  /* of one wait */
-    u64 tag;          /* by which the host knows whose wait it was; 0: none */
+    u64 *aborted;    /* of this GPU; 0: nobody has given up */
+    u64 *stalled;    /* [3]: the signal's address, its value, what was waited for; [4]: the tag, if there is one */
+    u64 deadline_ns; /* of one wait */
+    u64 tag;         /* by which the host knows whose wait it was; 0: none */
 };
 
 /* ---- levels ---- */
@@ -107,20 +108,20 @@ __device__ inline bool test(const u64 *signal, u64 least) {
     return word_load(signal) >= least;
 }
 
-/* Until the signal is at least `least`; false: someone gave up, and all threads of the level return. */
-template <level L> __device__ inline bool wait(const u64 *signal, u64 least, const watch &w) {
+/* Until the signal is at least `least`; false: someone gave up, and all threads of the level return. claim(): whether
+ * this thread may say what it waited for; of many that give up at once, one. */
+template <level L, class F> __device__ inline bool wait(const u64 *signal, u64 least, const watch &w, F claim) {
     int fine = 1;
     if (!lane<L>()) {
         u64 begin = now_ns(), have;
         for (int spins = 0; (have = word_load(signal)) < least; spins++) {
             if (spins % 64) continue;
-            bool late = now_ns() - begin > w.deadline_ns;
-            if (late && !word_load(w.aborted)) {
+            if (now_ns() - begin > w.deadline_ns && !word_load(w.aborted) && claim()) {
                 w.stalled[0] = (u64)signal, w.stalled[1] = have, w.stalled[2] = least;
                 if (w.tag) w.stalled[3] = w.tag;
                 word_set(w.aborted, 1);
             }
-            if (late || word_load(w.aborted)) {
+            if (word_load(w.aborted)) {
                 fine = 0;
                 break;
             }
@@ -130,9 +131,12 @@ template <level L> __device__ inline bool wait(const u64 *signal, u64 least, con
     if constexpr (L == BLOCK) fine = __syncthreads_and(lane<L>() || fine);
     return fine;
 }
+template <level L> __device__ inline bool wait(const u64 *signal, u64 least, const watch &w) {
+    return wait<L>(signal, least, w, [] { return true; });
+}
 
-/* All ranks: what any of them put before is seen by all after. parts[n]: the ranks' windows; `place`: of n words, in each
- * the arrivals of one rank; `round` counts barriers, from 1. */
+/* All ranks: what any of them put before is seen by all after. parts[n]: the ranks' windows; `place`: of n words, in
+ * each the arrivals of one rank; `round` counts barriers, from 1. */
 template <level L>
 __device__ inline bool barrier(char *const *parts, i64 place, int rank, int n, u64 round, const watch &w) {
     bool fine = true;
@@ -145,9 +149,6 @@ __device__ inline bool barrier(char *const *parts, i64 place, int rank, int n, u
 /* ---- bulk copies: one thread, through shared memory, 16 bytes and their multiples ---- */
 
 #if __CUDA_ARCH__ >= 900
-__device__ inline u32 shared_address(const void *shared) {
-    return (u32)__cvta_generic_to_shared(shared);
-}
 /* A barrier in shared memory that completes a phase when the bytes announced to it are there. */
 __device__ inline void bytes_init(u64 *barrier) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");

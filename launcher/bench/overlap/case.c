@@ -1,15 +1,17 @@
 /* A shape and a form: its problem, this rank's operands, the window, and the variants that take turns. */
+#include <assert.h>
 #include <math.h>
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/base/text/units.h"
+#include "kernels/overlap/chunk.h"
 #include "launcher/bench/overlap/internal.h"
 #include "launcher/session/agree.h"
 #include "planner/balance/split.h"
 
-enum { TAG = 6, ALIGN = 256, ALIGNED = 8 /* rows and columns of a share */, TRIED = 5 };
+enum { TAG = 6, ALIGN = 256, ALIGNED = 8 /* rows and columns of a share */, TRIED = 5, PILOT_ROUNDS = 3 };
 
 /* ---- the problem ---- */
 
@@ -28,6 +30,26 @@ enum mt_status mt_bench_overlap_divide(const struct mt_bench_overlap *b, const c
             mt_err_hint(err, "give a larger shape, or more even --shares");
         }
     return st;
+}
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* On a GPU a tile is one GEMM, of whole waves. */
+static void choose_tiles(const struct mt_bench_overlap *b, struct mt_overlap *p) {
+    int all, workers = mt_device_multiprocessors(b->device, &all), busiest = 0;
+    mt_overlap_choose_tiles(p);
+    p->direct = false;
+    if (!workers) return;
+    int64_t most = 1;
+    for (int r = 0; r < p->n; r++) {
+        if (p->shares[r] > p->shares[busiest]) busiest = r;
+        most = larger(most, p->rows[r]);
+    }
+    p->tile[0] = mt_overlap_chunk_rows(p, busiest, workers);
+    if (p->tile[0] > most) p->tile[0] = most;
+    p->tile[1] = larger(p->cols, 1);
 }
 
 static enum mt_status pose(struct mt_bench_case *c, enum mt_overlap_form form, struct mt_err *err) {
@@ -50,8 +72,7 @@ static enum mt_status pose(struct mt_bench_case *c, enum mt_overlap_form form, s
     enum mt_status st = mt_bench_overlap_divide(b, "M", p->m, rows, err);
     if (!st) st = mt_bench_overlap_divide(b, "N", c->shape[1], shares, err);
     if (st) return st;
-    mt_overlap_choose_tiles(p);
-    p->direct = false;
+    choose_tiles(b, p);
     for (int r = 0; r < b->rank; r++) {
         c->gathered_at += rows[r];
         if (gather) c->first_col += shares[r];
@@ -65,10 +86,6 @@ static enum mt_status pose(struct mt_bench_case *c, enum mt_overlap_form form, s
 
 static int64_t padded(int64_t bytes) {
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
-
-static int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
 }
 
 static enum mt_status make_gemm(struct mt_bench_case *c, struct mt_err *err) {
@@ -95,21 +112,15 @@ static enum mt_status make_gemm(struct mt_bench_case *c, struct mt_err *err) {
     return mt_err_hint(err, "--precision f32 is for all devices");
 }
 
-static int64_t backend_scratch(void *context, const struct mt_call *call) {
-    struct mt_bench_overlap *b = context;
-    const struct mt_backend *backend = mt_device_backend(b->device, call);
-    return backend->scratch_bytes ? backend->scratch_bytes(call) : 0;
-}
-
 static enum mt_status allocate(struct mt_bench_case *c, struct mt_err *err) {
     const struct mt_overlap *p = &c->problem;
     bool gather = p->form == MT_OVERLAP_GATHER;
     struct mt_bench_overlap *b = c->bench;
-    int64_t gemm_scratch = backend_scratch(b, &c->gemm);
+    int64_t gemm_scratch = c->backend->scratch_bytes ? c->backend->scratch_bytes(&c->gemm) : 0;
     for (int i = 0; i < c->nvariants; i++)
         if (mt_bench_is_form(&c->variants[i]))
-            c->scratch_bytes = larger(c->scratch_bytes,
-                                      mt_overlap_scratch_bytes(&c->variants[i].problem, b->rank, backend_scratch, b));
+            c->scratch_bytes =
+                larger(c->scratch_bytes, mt_device_overlap_scratch_bytes(b->device, &c->variants[i].problem, b->rank));
     int64_t bytes[] = {mt_tensor_bytes(&c->tensors[0]),
                        mt_tensor_bytes(&c->tensors[1]),
                        c->out_extent[0] * c->out_extent[1] * mt_type_size(p->out),
@@ -127,13 +138,14 @@ static enum mt_status allocate(struct mt_bench_case *c, struct mt_err *err) {
 /* ---- variants ---- */
 
 static struct mt_bench_variant *add(struct mt_bench_case *c, enum mt_bench_part part, const char *name) {
-    mt_arena_grow(&c->arena, &c->variants, c->nvariants, &c->capacity, sizeof *c->variants);
+    assert(c->nvariants < MT_BENCH_VARIANTS);
     struct mt_bench_variant *v = &c->variants[c->nvariants++];
-    int n = c->bench->options->repetitions;
+    int n = (int)larger(c->bench->options->repetitions, PILOT_ROUNDS);
     *v = (struct mt_bench_variant){.part = part,
                                    .name = name,
                                    .time_s = mt_new(&c->arena, double, n),
                                    .own_s = mt_new(&c->arena, double, n),
+                                   .final_s = mt_new(&c->arena, double, n),
                                    .predicted_s = NAN};
     return v;
 }
@@ -142,14 +154,31 @@ static void add_form(struct mt_bench_case *c, enum mt_bench_part part, const str
                      const char *name) {
     struct mt_bench_variant *v = add(c, part, name);
     v->problem = *problem;
-    bool alone = part == MT_BENCH_TILES || part == MT_BENCH_SUMS; /* it works on what another form has received */
-    v->window_at = alone ? 0 : c->window_bytes;
-    c->window_bytes += alone ? 0 : padded(mt_overlap_window_bytes(problem));
+    bool parts = part == MT_BENCH_TILES || part == MT_BENCH_SUMS;
+    int i = 0;
+    while (i < c->nvariants - 1 &&
+           !(mt_bench_is_form(&c->variants[i]) && mt_overlap_equal(&c->variants[i].problem, problem)))
+        i++;
+    if (parts && i < c->nvariants - 1) { /* without flags of its own, it works on what the form has received */
+        v->window_at = c->variants[i].window_at;
+    } else {
+        v->window_at = c->window_bytes;
+        c->window_bytes += padded(mt_overlap_window_bytes(problem));
+    }
     mt_overlap_schedule(problem, c->bench->rank, &v->schedule);
     mt_bench_variant_reduce(v);
 }
 
+/* "groups 64+128+64": as many as the largest share has. */
+static const char *groups_name(struct mt_bench_case *c, const struct mt_overlap *p) {
+    const char *name = "groups";
+    for (int g = 0; g < p->ngroups && g < 8; g++)
+        name = mt_arena_printf(&c->arena, "%s%s%lld", name, g ? "+" : " ", (long long)p->groups[g]);
+    return p->ngroups > 8 ? mt_arena_printf(&c->arena, "%s+...", name) : name;
+}
+
 static const char *name_of(struct mt_bench_case *c, const struct mt_overlap *p) {
+    if (p->ngroups) return groups_name(c, p);
     if (p->form == MT_OVERLAP_GATHER) return mt_arena_printf(&c->arena, "chunk %lld", (long long)p->chunk);
     return p->direct ? "direct" : mt_arena_printf(&c->arena, "mix %d", p->mix);
 }
@@ -164,11 +193,18 @@ static void add_forms(struct mt_bench_case *c) {
     if (c->problem.form == MT_OVERLAP_GATHER && fine.chunk != coarse.chunk)
         add_form(c, MT_BENCH_PUTS, &fine, mt_arena_printf(&c->arena, "puts, %s", name_of(c, &fine)));
     add_form(c, MT_BENCH_PUTS, &coarse, "puts");
-    add_form(c, MT_BENCH_FLAGS, &coarse, "flags");
-    add_form(c, MT_BENCH_TILES, &coarse, "tiles");
-    add_form(c, MT_BENCH_IN_STEP, &coarse, "tiles and flags");
-    if (c->problem.form != MT_OVERLAP_GATHER) add_form(c, MT_BENCH_SUMS, &coarse, "sums");
-    add(c, MT_BENCH_HANDOVER, "handover");
+    add_form(c, MT_BENCH_FLAGS, &coarse, "flags_s");
+    struct mt_overlap large = coarse; /* a tile for each share */
+    for (int r = 0; r < large.n; r++) large.tile[0] = larger(large.tile[0], large.rows[r]);
+    large.tile[1] = larger(1, larger(large.tile[1], large.cols));
+    add_form(c, MT_BENCH_TILES, &large, "large_tiles_s");
+    add_form(c, MT_BENCH_TILES, &coarse, "tiles_s");
+    add_form(c, MT_BENCH_IN_STEP, &coarse, "tiles_in_step_s");
+    if (c->problem.form != MT_OVERLAP_GATHER) add_form(c, MT_BENCH_SUMS, &coarse, "sums_s");
+    if (mt_device_captures(c->bench->device))
+        add_form(c, MT_BENCH_TOGETHER, &coarse, "together_s");
+    else
+        add(c, MT_BENCH_HANDOVER, "handover_s");
 }
 
 /* The collective by one algorithm, in `v`. */
@@ -236,35 +272,42 @@ static void count_message(struct mt_bench_case *c) {
     }
 }
 
-/* What variants point to, once their array is complete. */
+static void connect_collective(struct mt_bench_case *c, struct mt_bench_variant *v,
+                               const struct mt_coll_algorithm *algorithm) {
+    const struct mt_comm_class *class = c->bench->wire->class;
+    v->algorithm = algorithm;
+    set_message(c, v);
+    algorithm->schedule(&v->message.problem, &v->steps);
+    v->message.schedule = &v->steps;
+    if (v->part == MT_BENCH_COLLECTIVE)
+        v->name = mt_arena_printf(&c->arena, "%s, %s", mt_coll_name(algorithm->kind),
+                                  class->queue ? class->name : algorithm->name);
+}
+
+static void connect_form(struct mt_bench_case *c, struct mt_bench_variant *v, struct mt_window *window) {
+    const struct mt_overlap *p = &c->problem;
+    int64_t own = p->form == MT_OVERLAP_GATHER ? c->gathered_at * p->k * mt_type_size(p->type) : 0;
+    v->window = window;
+    v->call = (struct mt_overlap_call){.problem = &v->problem,
+                                       .schedule = &v->schedule,
+                                       .window = window,
+                                       .base = v->window_at,
+                                       .epoch = &v->epoch,
+                                       .chunk_rows = 1, /* a tile is a chunk */
+                                       .operands = {.a = c->a + own,
+                                                    .b = c->b,
+                                                    .out = c->out,
+                                                    .matmul = c->backend,
+                                                    .scratch = c->scratch,
+                                                    .what = mt_overlap_name(p->form)}};
+}
+
 static void connect(struct mt_bench_case *c) {
-    struct mt_bench_overlap *b = c->bench;
     const struct mt_coll_algorithm *algorithm = choose_algorithm(c, kind_of(c->problem.form));
-    int64_t size = mt_type_size(c->problem.type);
     for (int i = 0; i < c->nvariants; i++) {
         struct mt_bench_variant *v = &c->variants[i];
-        if (v->part == MT_BENCH_COLLECTIVE || v->part == MT_BENCH_SEQUENTIAL) {
-            v->algorithm = algorithm;
-            set_message(c, v);
-            algorithm->schedule(&v->message.problem, &v->steps);
-            v->message.schedule = &v->steps;
-            const char *by = b->wire->class->queue ? b->wire->class->name : algorithm->name;
-            if (v->part == MT_BENCH_COLLECTIVE)
-                v->name = mt_arena_printf(&c->arena, "%s, %s", mt_coll_name(algorithm->kind), by);
-        }
-        if (!mt_bench_is_form(v)) continue;
-        bool gather = c->problem.form == MT_OVERLAP_GATHER;
-        v->call = (struct mt_overlap_call){.problem = &v->problem,
-                                           .schedule = &v->schedule,
-                                           .window = c->window,
-                                           .base = v->window_at,
-                                           .epoch = &v->epoch,
-                                           .operands = {.a = c->a + (gather ? c->gathered_at * c->problem.k * size : 0),
-                                                        .b = c->b,
-                                                        .out = c->out,
-                                                        .matmul = c->backend,
-                                                        .scratch = c->scratch,
-                                                        .what = mt_overlap_name(c->problem.form)}};
+        if (v->part == MT_BENCH_COLLECTIVE || v->part == MT_BENCH_SEQUENTIAL) connect_collective(c, v, algorithm);
+        if (mt_bench_is_form(v)) connect_form(c, v, c->window);
     }
 }
 
@@ -283,36 +326,92 @@ static enum mt_status set_up(struct mt_bench_case *c, enum mt_overlap_form form,
     return st ? st : mt_bench_values_fill(c, err);
 }
 
-/* Each variant that computes the whole does so right, in both copies of its staging. */
-enum mt_status mt_bench_case_check(struct mt_bench_case *c, struct mt_err *err) {
+/* A variant that computes the whole does so right, in both copies of its staging. */
+static enum mt_status check(struct mt_bench_case *c, struct mt_bench_variant *v, struct mt_err *err) {
     enum mt_status st = MT_OK;
-    for (int i = 0; i < c->nvariants && !st; i++) {
-        struct mt_bench_variant *v = &c->variants[i];
-        if (v->part != MT_BENCH_SEQUENTIAL && v->part != MT_BENCH_OVERLAPPED) continue;
-        for (int copy = 0; copy < MT_OVERLAP_COPIES && !st; copy++) {
-            double own_s;
-            if ((st = mt_agree(MPI_COMM_WORLD, mt_bench_values_poison(c, v, err), err))) return st;
-            mt_bench_variant_run(c, v, 1, &own_s);
-            st = mt_agree(MPI_COMM_WORLD, mt_bench_values_check(c, v, err), err);
-        }
+    if (v->part != MT_BENCH_SEQUENTIAL && v->part != MT_BENCH_OVERLAPPED) return MT_OK;
+    for (int copy = 0; copy < MT_OVERLAP_COPIES && !st; copy++) {
+        double own_s;
+        if ((st = mt_agree(MPI_COMM_WORLD, mt_bench_values_poison(c, v, err), err))) return st;
+        mt_bench_variant_run(c, v, 1, &own_s);
+        st = mt_agree(MPI_COMM_WORLD, mt_bench_values_check(c, v, err), err);
     }
     return st;
+}
+
+enum mt_status mt_bench_case_check(struct mt_bench_case *c, struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < c->nvariants && !st; i++) st = check(c, &c->variants[i], err);
+    return st;
+}
+
+void mt_bench_case_rounds(struct mt_bench_case *c, int rounds) {
+    for (int round = 0; round < rounds; round++)
+        for (int i = 0; i < c->nvariants; i++) {
+            struct mt_bench_variant *v = &c->variants[(i + round) % c->nvariants];
+            mt_bench_variant_turn(c, v, &v->time_s[round], &v->own_s[round]);
+        }
+    c->rounds = rounds;
+}
+
+void mt_bench_case_final(struct mt_bench_case *c) {
+    int parts[] = {c->gemm_alone, c->collective, c->sequential, c->chosen, c->best};
+    enum { NPARTS = sizeof parts / sizeof *parts };
+    MPI_Bcast(parts, NPARTS, MPI_INT, 0, MPI_COMM_WORLD); /* one judgement */
+    for (int round = 0; round < c->rounds; round++)
+        for (int i = 0; i < NPARTS; i++) {
+            struct mt_bench_variant *v = &c->variants[parts[(i + round) % NPARTS]];
+            double own_s;
+            mt_bench_variant_turn(c, v, &v->final_s[round], &own_s);
+        }
+}
+
+/* A few rounds give rates, by which the groups are chosen. */
+static enum mt_status add_groups(struct mt_bench_case *c, struct mt_err *err) {
+    struct mt_bench_overlap *b = c->bench;
+    struct mt_overlap problem;
+    struct mt_window *window;
+    mt_bench_case_rounds(c, PILOT_ROUNDS);
+    enum mt_status st = mt_bench_case_groups(c, &problem, err);
+    if (st) return st;
+    c->window_bytes = 0;
+    add_form(c, MT_BENCH_OVERLAPPED, &problem, name_of(c, &problem));
+    struct mt_bench_variant *v = &c->variants[c->nvariants - 1];
+    int64_t scratch_bytes = mt_device_overlap_scratch_bytes(b->device, &problem, b->rank);
+    if (scratch_bytes > c->scratch_bytes) {
+        mt_device_free(b->device, c->scratch);
+        c->scratch = NULL;
+        c->scratch_bytes = scratch_bytes;
+        st = mt_device_alloc(b->device, padded(scratch_bytes + 1), (void **)&c->scratch, err);
+    }
+    if (!st) st = mt_device_window_new(b->device, b->wire, c->window_bytes, b->options->deadline_s, &window, err);
+    if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
+    connect_form(c, v, window);
+    for (int i = 0; i < c->nvariants; i++) c->variants[i].call.operands.scratch = c->scratch;
+    if ((st = check(c, v, err))) return st;
+    mt_bench_variant_prepare(c, v);
+    return MT_OK;
 }
 
 enum mt_status mt_bench_case_init(struct mt_bench_case *c, struct mt_bench_overlap *bench, enum mt_overlap_form form,
                                   const int64_t shape[3], struct mt_err *err) {
     *c = (struct mt_bench_case){.bench = bench, .shape = {shape[0], shape[1], shape[2]}};
     enum mt_status st = mt_agree(MPI_COMM_WORLD, set_up(c, form, err), err);
-    if (!st) st = mt_window_new(bench->wire, bench->node, c->window_bytes, bench->options->deadline_s, &c->window, err);
+    if (st) return st;
+    st = mt_device_window_new(bench->device, bench->wire, c->window_bytes, bench->options->deadline_s, &c->window, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     connect(c);
     if ((st = mt_bench_case_check(c, err))) return st;
     for (int i = 0; i < c->nvariants; i++) mt_bench_variant_prepare(c, &c->variants[i]);
-    return MT_OK;
+    return add_groups(c, err);
 }
 
 void mt_bench_case_release(struct mt_bench_case *c) {
-    for (int i = 0; i < c->nvariants; i++) mt_bench_variant_release(&c->variants[i]);
+    for (int i = 0; i < c->nvariants; i++) {
+        struct mt_bench_variant *v = &c->variants[i];
+        mt_bench_variant_release(v);
+        if (v->window && v->window != c->window) mt_window_free(v->window);
+    }
     mt_window_free(c->window);
     char *memory[] = {c->a, c->b, c->out, c->product, c->scratch, c->gemm_scratch};
     for (int i = 0; i < 6; i++)

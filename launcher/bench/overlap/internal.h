@@ -2,8 +2,7 @@
 #ifndef MT_LAUNCHER_BENCH_OVERLAP_INTERNAL_H
 #define MT_LAUNCHER_BENCH_OVERLAP_INTERNAL_H
 
-#include "kernels/device/device.h"
-#include "kernels/window/window.h"
+#include "kernels/device/window.h"
 #include "launcher/bench/overlap/overlap.h"
 #include "planner/overlap/predict.h"
 
@@ -24,7 +23,8 @@ struct mt_bench_overlap {
     struct mt_stream *compute, *talk;
     struct mt_event *computed, *told; /* the ends of work on the two streams */
     struct mt_comm *wire;
-    int *group, *node; /* [nranks]: all ranks, and their hosts */
+    int *group;        /* [nranks]: all ranks */
+    int slices, least; /* of a turn, and the least instances of a captured one; 0: three, and 20 */
     struct mt_tables doc;
     struct mt_arena arena;
     struct mt_bench_line *lines; /* rank 0's */
@@ -38,10 +38,11 @@ enum mt_bench_part {
     MT_BENCH_OVERLAPPED, /* a form */
     MT_BENCH_PUTS,       /* a form without its GEMM: another collective */
     /* For rates, of a form: */
-    MT_BENCH_FLAGS,   /* its flags, without data and tiles */
-    MT_BENCH_TILES,   /* its GEMM, without waits and puts */
-    MT_BENCH_SUMS,    /* the other tiles, without waits and puts */
-    MT_BENCH_IN_STEP, /* its GEMM with the flags, without data */
+    MT_BENCH_FLAGS,    /* its flags, without data and tiles */
+    MT_BENCH_TILES,    /* its GEMM, without waits and puts */
+    MT_BENCH_SUMS,     /* the other tiles, without waits and puts */
+    MT_BENCH_IN_STEP,  /* its GEMM with the flags, without data */
+    MT_BENCH_TOGETHER, /* all of it, but nothing is awaited */
     /* And of sequential: */
     MT_BENCH_HANDOVER, /* one stream waits for the other, and that one for it */
 };
@@ -52,13 +53,15 @@ struct mt_bench_variant {
     struct mt_overlap problem; /* of a form: */
     struct mt_overlap_schedule schedule;
     struct mt_overlap_call call;
+    struct mt_window *window; /* the case's, or its own */
     int64_t epoch, window_at;
     const struct mt_coll_algorithm *algorithm; /* of a collective: */
     struct mt_coll_call message;
     struct mt_schedule steps;
     struct mt_capture *capture; /* of its instances; null: the device does not capture */
     int instances;              /* in a turn, each of which depends on the one before */
-    double *time_s, *own_s;     /* [repetitions]: of one instance, on the slowest rank and on this one */
+    double *time_s, *own_s;     /* [rounds]: of one instance, on the slowest rank and on this one */
+    double *final_s;            /* [rounds]: as time_s, in the final */
     double median_s;
     double predicted_s; /* NAN: nothing is predicted */
 };
@@ -68,6 +71,7 @@ static inline bool mt_bench_is_form(const struct mt_bench_variant *v) {
     return v->part >= MT_BENCH_OVERLAPPED && v->part != MT_BENCH_HANDOVER;
 }
 
+enum { MT_BENCH_VARIANTS = 24 };
 struct mt_bench_case {
     struct mt_bench_overlap *bench;
     struct mt_arena arena;
@@ -87,17 +91,23 @@ struct mt_bench_case {
     int64_t *counts; /* [n]: of the collective */
     struct mt_piece unpack;
     struct mt_window *window;
-    struct mt_bench_variant *variants;
-    int nvariants, capacity;
+    struct mt_bench_variant variants[MT_BENCH_VARIANTS];
+    int nvariants;
     int64_t window_bytes;
+    int rounds; /* that count */
     /* After the turns, indices of variants. collective: the fastest of the collective and the puts; chosen and best: of
      * the sequential and the overlapped. */
     int gemm_alone, collective, sequential, chosen, best;
+    struct mt_overlap_rates rates; /* the slowest rank's */
+    double bandwidth_Bps, latency_s, in_step;
 };
 
-/* overlap.c: fill in all but the options and the document: device, streams, communicator; collective, agrees. Closed
- * after a failure too, with the document. */
+/* overlap.c: fill in all but the options and the document: device and communicator, if they are not there already, and
+ * streams; collective, agrees. Closed after a failure too, with the document. */
 enum mt_status mt_bench_overlap_open(struct mt_bench_overlap *bench, struct mt_err *err);
+/* A shape and a form, to its tables; collective, agrees. */
+enum mt_status mt_bench_overlap_measure(struct mt_bench_overlap *bench, enum mt_overlap_form form,
+                                        const int64_t shape[3], struct mt_err *err);
 void mt_bench_overlap_close(struct mt_bench_overlap *bench);
 
 /* case.c: shares of M or N (`what`) for the ranks; MT_EINPUT where one would be empty. */
@@ -108,6 +118,10 @@ enum mt_status mt_bench_overlap_divide(const struct mt_bench_overlap *bench, con
 enum mt_status mt_bench_case_init(struct mt_bench_case *c, struct mt_bench_overlap *bench, enum mt_overlap_form form,
                                   const int64_t shape[3], struct mt_err *err);
 enum mt_status mt_bench_case_check(struct mt_bench_case *c, struct mt_err *err);
+/* All variants take their turns. Then, after the judgement, in the final: the GEMM, the collective, sequential, what
+ * was chosen and what was best so far; for the best of many in one run is partly so by chance. */
+void mt_bench_case_rounds(struct mt_bench_case *c, int rounds);
+void mt_bench_case_final(struct mt_bench_case *c);
 void mt_bench_case_release(struct mt_bench_case *c);
 
 /* variant.c. Queue one instance. */
@@ -117,7 +131,8 @@ void mt_bench_variant_queue(struct mt_bench_case *c, struct mt_bench_variant *v)
 double mt_bench_variant_run(struct mt_bench_case *c, struct mt_bench_variant *v, int count, double *own_s);
 /* Choose the instances of a turn, and capture them. */
 void mt_bench_variant_prepare(struct mt_bench_case *c, struct mt_bench_variant *v);
-void mt_bench_variant_turn(struct mt_bench_case *c, struct mt_bench_variant *v, int round);
+/* A turn; seconds of one instance, of the slowest rank and of this one. */
+void mt_bench_variant_turn(struct mt_bench_case *c, struct mt_bench_variant *v, double *time_s, double *own_s);
 void mt_bench_variant_release(struct mt_bench_variant *v);
 /* Keep of a form's schedule the variant's part. */
 void mt_bench_variant_reduce(struct mt_bench_variant *v);
@@ -129,8 +144,9 @@ enum mt_status mt_bench_values_poison(struct mt_bench_case *c, const struct mt_b
 enum mt_status mt_bench_values_check(struct mt_bench_case *c, const struct mt_bench_variant *v, struct mt_err *err);
 #define MT_BENCH_OVERLAP_SEED 20261123
 
-/* rates.c: medians, predictions and the choice; collective. */
+/* rates.c: medians, predictions and the choice; or the best groups by the rounds so far. Collective. */
 enum mt_status mt_bench_case_judge(struct mt_bench_case *c, struct mt_err *err);
+enum mt_status mt_bench_case_groups(struct mt_bench_case *c, struct mt_overlap *problem, struct mt_err *err);
 
 /* results.c: at rank 0, a case's table, and its line of the table of all cases, which comes at the end. */
 void mt_bench_case_tell(struct mt_bench_case *c);

@@ -3,7 +3,6 @@
 
 #include <mpi.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernels/base/file.h"
 #include "kernels/base/working.h"
@@ -30,12 +29,7 @@ static enum mt_status check_shapes(const struct mt_bench_overlap *b, struct mt_e
 }
 
 static enum mt_status open_streams(struct mt_bench_overlap *b, struct mt_err *err) {
-    enum mt_status st = MT_OK;
-    if (strcmp(mt_device_kind(b->device), "cpu")) /* whose memory is the host's */
-        st = mt_fail(err, MT_EINPUT,
-                     "--device: overlapped GEMMs are measured on CPUs only, not on a device of kind \"%s\"",
-                     mt_device_kind(b->device));
-    if (!st) st = mt_stream_new(b->device, "compute", &b->compute, err);
+    enum mt_status st = mt_stream_new(b->device, "compute", &b->compute, err);
     if (!st) st = mt_stream_new(b->device, "comm", &b->talk, err);
     if (!st) st = mt_event_new(b->device, &b->computed, err);
     if (!st) st = mt_event_new(b->device, &b->told, err);
@@ -50,13 +44,12 @@ enum mt_status mt_bench_overlap_open(struct mt_bench_overlap *b, struct mt_err *
     if (!st && !b->rank && o->output.path) st = mt_file_writable(o->output.path, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     mt_watch_phase(MT_WATCH_SLOW, "opening the device");
-    if ((st = mt_rank_device_open(MPI_COMM_WORLD, o->device, &b->device, err))) return st;
+    if (!b->device && (st = mt_rank_device_open(MPI_COMM_WORLD, o->device, &b->device, err))) return st;
     if ((st = open_streams(b, err))) return st;
-    if ((st = mt_rank_wire_open(MPI_COMM_WORLD, o->device, o->deadline_s, &b->wire, err))) return st;
+    if (!b->wire && (st = mt_rank_wire_open(MPI_COMM_WORLD, o->device, o->deadline_s, &b->wire, err))) return st;
     b->group = mt_new(&b->arena, int, b->nranks);
-    b->node = mt_new(&b->arena, int, b->nranks);
     for (int r = 0; r < b->nranks; r++) b->group[r] = r;
-    return mt_agree(MPI_COMM_WORLD, mt_window_hosts(b->wire, o->deadline_s, b->node, err), err);
+    return MT_OK;
 }
 
 void mt_bench_overlap_close(struct mt_bench_overlap *b) {
@@ -70,14 +63,14 @@ void mt_bench_overlap_close(struct mt_bench_overlap *b) {
     mt_arena_release(&b->arena);
 }
 
-static enum mt_status measure(struct mt_bench_overlap *b, enum mt_overlap_form form, const int64_t shape[3],
-                              struct mt_err *err) {
+enum mt_status mt_bench_overlap_measure(struct mt_bench_overlap *b, enum mt_overlap_form form, const int64_t shape[3],
+                                        struct mt_err *err) {
     struct mt_bench_case c;
     enum mt_status st = mt_bench_case_init(&c, b, form, shape, err);
-    for (int round = 0; round < b->options->repetitions && !st; round++)
-        for (int i = 0; i < c.nvariants; i++) mt_bench_variant_turn(&c, &c.variants[(i + round) % c.nvariants], round);
-    if (!st) st = mt_bench_case_check(&c, err);
+    if (!st) mt_bench_case_rounds(&c, b->options->repetitions);
     if (!st) st = mt_bench_case_judge(&c, err);
+    if (!st) mt_bench_case_final(&c);
+    if (!st) st = mt_bench_case_check(&c, err);
     if (!st && !b->rank) {
         mt_bench_case_tell(&c);
         mt_bench_case_note(&c);
@@ -103,7 +96,7 @@ static enum mt_status measure_all(struct mt_bench_overlap *b, struct mt_err *err
                 mt_working(i, o->nshapes, "%lld,%lld,%lld", (long long)o->shapes[i][0], (long long)o->shapes[i][1],
                            (long long)o->shapes[i][2]);
             }
-            st = measure(b, (enum mt_overlap_form)form, o->shapes[i], err);
+            st = mt_bench_overlap_measure(b, (enum mt_overlap_form)form, o->shapes[i], err);
             if (!b->rank) mt_working_end();
         }
     return st;

@@ -4,9 +4,11 @@
  * GEMM+ReduceScatter and GEMM+AllReduce are [M, N] by [N, K], N split.
  *
  * Of each shape and form all variants take turns, beginning with another one in each round: the GEMM alone, the
- * collective alone, both in sequence, and the overlapped forms. A turn is short, and its time that of the slowest rank.
+ * collective alone, both in sequence, and the overlapped forms. A turn is short, and its time that of the slowest rank;
+ * of three slices the fastest counts.
  * Parts of overlapped forms take turns too: the tiles alone, the puts alone. From their medians come the rates by which
- * the overlapped forms are predicted (planner/overlap/predict.h), and one is chosen, or none.
+ * the overlapped forms are predicted (planner/overlap/predict.h), and one is chosen, or none. What was chosen is then
+ * measured again, in turn with sequential and with what was best.
  *
  *     overlap.c    options to tables: the devices, the shapes in turn
  *     case.c       a shape and a form: operands, window, variants

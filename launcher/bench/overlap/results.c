@@ -1,4 +1,5 @@
-/* The tables: of each case its variants, and of all cases a line each. Ratios are medians of those within a round. */
+/* The tables: of each case its variants, and of all cases a line each, by the final. Ratios are medians of those within
+ * a round. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,19 +9,26 @@
 
 static const double near_best = 1.02; /* of times: as good as the best */
 
+static double *times_of(const struct mt_bench_case *c, int variant, bool final) {
+    return final ? c->variants[variant].final_s : c->variants[variant].time_s;
+}
+
 /* The median over rounds of a's time over b's. */
-static double ratio(const struct mt_bench_case *c, int a, int b) {
-    int n = c->bench->options->repetitions;
-    double *ratios = mt_malloc((size_t)n * sizeof *ratios);
-    for (int i = 0; i < n; i++) ratios[i] = c->variants[a].time_s[i] / c->variants[b].time_s[i];
-    double median = mt_median(ratios, (size_t)n);
+static double ratio(const struct mt_bench_case *c, bool final, int a, int b) {
+    double *ratios = mt_malloc((size_t)c->rounds * sizeof *ratios);
+    for (int i = 0; i < c->rounds; i++) ratios[i] = times_of(c, a, final)[i] / times_of(c, b, final)[i];
+    double median = mt_median(ratios, (size_t)c->rounds);
     free(ratios);
     return median;
 }
 
 /* max(T_gemm, T_comm) / T */
-static double eta(const struct mt_bench_case *c, int variant) {
-    return fmax(ratio(c, c->gemm_alone, variant), ratio(c, c->collective, variant));
+static double eta(const struct mt_bench_case *c, bool final, int variant) {
+    return fmax(ratio(c, final, c->gemm_alone, variant), ratio(c, final, c->collective, variant));
+}
+
+static double final_of(const struct mt_bench_case *c, int variant) {
+    return mt_median(c->variants[variant].final_s, (size_t)c->rounds);
 }
 
 static bool told(const struct mt_bench_variant *v) {
@@ -50,14 +58,33 @@ static void put_variant(struct mt_table *t, const struct mt_bench_case *c, int i
     mt_cell_real(t, v->median_s);
     mt_cell_real(t, v->predicted_s);
     mt_cell_real(t, v->predicted_s / v->median_s - 1);
-    mt_cell_real(t, whole(v) ? eta(c, i) : NAN);
-    mt_cell_real(t, whole(v) ? ratio(c, c->sequential, i) : NAN);
+    mt_cell_real(t, whole(v) ? eta(c, false, i) : NAN);
+    mt_cell_real(t, whole(v) ? ratio(c, false, c->sequential, i) : NAN);
     mt_cell_text(t, "%s%s%s", i == c->chosen ? "chosen" : "", i == c->chosen && i == c->best ? ", " : "",
                  i == c->best ? "best" : "");
     if (i == c->best) mt_cell_style(t, MT_STYLE_BETTER);
 }
 
+/* What predictions were made of. */
+static void tell_rates(struct mt_bench_case *c) {
+    struct mt_table *t = mt_tables_add_values(&c->bench->doc, "rates");
+    mt_table_put_text(t, "form", "%s", mt_overlap_name(c->problem.form));
+    for (int i = 0; i < 3; i++)
+        mt_table_put_real(t, i == 0 ? "m" : i == 1 ? "n" : "k", MT_UNIT_COUNT, (double)c->shape[i]);
+    mt_table_put_real(t, "flops", MT_UNIT_FLOPS, c->rates.flops * c->rates.workers);
+    mt_table_put_real(t, "tile_s", MT_UNIT_SECONDS, c->rates.tile_s);
+    mt_table_put_real(t, "in_step", MT_UNIT_RATIO, c->in_step);
+    mt_table_put_real(t, "slowdown", MT_UNIT_RATIO, c->rates.compute_slowdown);
+    mt_table_put_real(t, "memory_Bps", MT_UNIT_BPS, c->rates.memory_Bps);
+    mt_table_put_real(t, "bandwidth_Bps", MT_UNIT_BPS, c->bandwidth_Bps);
+    mt_table_put_real(t, "put_s", MT_UNIT_SECONDS, c->rates.put_s);
+    mt_table_put_real(t, "latency_s", MT_UNIT_SECONDS, c->latency_s);
+    for (int i = 0; i < c->nvariants; i++)
+        if (!told(&c->variants[i])) mt_table_put_real(t, c->variants[i].name, MT_UNIT_SECONDS, c->variants[i].median_s);
+}
+
 void mt_bench_case_tell(struct mt_bench_case *c) {
+    tell_rates(c);
     struct mt_bench_overlap *b = c->bench;
     struct mt_table *t = mt_tables_add(&b->doc, "variants", "", "");
     t->title = mt_arena_printf(t->arena, "%s %lld,%lld,%lld", mt_overlap_name(c->problem.form), (long long)c->shape[0],
@@ -86,14 +113,14 @@ void mt_bench_case_note(const struct mt_bench_case *c) {
                                    .chosen = mt_arena_strdup(&b->arena, chosen->name),
                                    .best = mt_arena_strdup(&b->arena, v[c->best].name),
                                    .collective = mt_arena_strdup(&b->arena, v[c->collective].name),
-                                   .gemm_s = v[c->gemm_alone].median_s,
-                                   .collective_s = v[c->collective].median_s,
-                                   .sequential_s = v[c->sequential].median_s,
-                                   .chosen_s = chosen->median_s,
+                                   .gemm_s = final_of(c, c->gemm_alone),
+                                   .collective_s = final_of(c, c->collective),
+                                   .sequential_s = final_of(c, c->sequential),
+                                   .chosen_s = final_of(c, c->chosen),
                                    .error = chosen->predicted_s / chosen->median_s - 1,
-                                   .eta = eta(c, c->chosen),
-                                   .speedup = ratio(c, c->sequential, c->chosen),
-                                   .to_best = ratio(c, c->chosen, c->best)};
+                                   .eta = eta(c, true, c->chosen),
+                                   .speedup = ratio(c, true, c->sequential, c->chosen),
+                                   .to_best = ratio(c, true, c->chosen, c->best)};
     for (int i = 0; i < c->nvariants; i++)
         if (whole(&v[i])) line->errors += fabs(v[i].predicted_s / v[i].median_s - 1), line->predicted++;
 }

@@ -88,7 +88,7 @@ enum mt_status mt_bench_values_poison(struct mt_bench_case *c, const struct mt_b
     if (!st && v->part == MT_BENCH_OVERLAPPED) st = overwrite(c, c->scratch, c->scratch_bytes, err);
     if (!st && v->part == MT_BENCH_OVERLAPPED) { /* what others put */
         int64_t staging = mt_overlap_place(&v->problem, MT_OVERLAP_STAGED, 0);
-        st = overwrite(c, mt_window_ptr(c->window, v->window_at + staging, me),
+        st = overwrite(c, mt_device_window_ptr(v->window, v->window_at + staging, me),
                        mt_overlap_window_bytes(&v->problem) - staging, err);
     }
     int64_t row_bytes = p->k * mt_type_size(p->type), before = c->gathered_at * row_bytes;

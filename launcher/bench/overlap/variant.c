@@ -8,21 +8,33 @@
 #include "launcher/session/session.h"
 #include "launcher/watch/watch.h"
 
-/* A turn takes about so long; at least so many instances where they are captured, each after the one before. */
-static const double turn_s = 0.01;
-enum { MOST_INSTANCES = 256, LEAST_CAPTURED = 20 };
+/* A turn is so many slices of about this time, of which the fastest counts: what else a host does hits the others. At
+ * least so many instances where they are captured, each after the one before. */
+static const double slice_s = 0.003;
+enum { SLICES = 3, LEAST_CAPTURED = 20, MOST_INSTANCES = 256 };
 static const struct mt_clock one_step = {.step = 1, .seed = 1};
 
 /* ---- schedules in parts ---- */
 
-/* Tiles that compute nothing, but await what the others do. */
+/* Tiles that copy one element of the result to itself, but await what the others do. */
 static void empty_tiles(struct mt_overlap_schedule *s, bool gemm, bool others) {
-    for (int t = 0; t < s->ntiles; t++)
-        if (s->tiles[t].kind == MT_TILE_MATMUL ? gemm : others) s->tiles[t].kind = MT_TILE_COPY, s->tiles[t].rows = 0;
+    for (int t = 0; t < s->ntiles; t++) {
+        struct mt_overlap_tile *tile = &s->tiles[t];
+        if (!(tile->kind == MT_TILE_MATMUL ? gemm : others)) continue;
+        tile->kind = MT_TILE_COPY;
+        tile->from = tile->to = MT_OVERLAP_OUT;
+        tile->row = tile->from_row = tile->col = 0;
+        tile->rows = tile->cols = 1;
+    }
 }
 
 static void empty_puts(struct mt_overlap_schedule *s) {
     for (int j = 0; j < s->nputs; j++) s->puts[j].rows = 0;
+}
+
+/* Nothing awaits what peers send in this epoch, but what says that they are ready. */
+static void drop_waits(struct mt_overlap_schedule *s) {
+    for (int t = 0; t < s->ntiles; t++) s->tiles[t].nwaits = 0;
 }
 
 /* Only the tiles of the GEMM, or only the others; nothing is awaited or put. */
@@ -43,6 +55,7 @@ void mt_bench_variant_reduce(struct mt_bench_variant *v) {
     case MT_BENCH_PUTS: empty_tiles(s, true, false); break;
     case MT_BENCH_FLAGS: empty_tiles(s, true, true), empty_puts(s); break;
     case MT_BENCH_IN_STEP: empty_tiles(s, false, true), empty_puts(s); break;
+    case MT_BENCH_TOGETHER: drop_waits(s); break;
     case MT_BENCH_TILES: keep_tiles(s, true); break;
     case MT_BENCH_SUMS: keep_tiles(s, false); break;
     default: break;
@@ -83,7 +96,7 @@ static enum mt_status finish(const struct mt_bench_overlap *b, struct mt_err *er
 static void fail(struct mt_bench_case *c, const struct mt_bench_variant *v, struct mt_err *err) {
     mt_err_context(err, "%s %lld,%lld,%lld, %s", mt_overlap_name(c->problem.form), (long long)c->shape[0],
                    (long long)c->shape[1], (long long)c->shape[2], v->name);
-    if (c->window) mt_window_abort(c->window, err->text);
+    if (v->window) mt_window_abort(v->window, err->text);
     mt_session_abort(err);
 }
 
@@ -105,25 +118,30 @@ double mt_bench_variant_run(struct mt_bench_case *c, struct mt_bench_variant *v,
 
 /* ---- turns ---- */
 
+/* The number of instances is even, so that the epochs of a form have the same parity in each launch. */
 static void capture(struct mt_bench_case *c, struct mt_bench_variant *v) {
     struct mt_bench_overlap *b = c->bench;
     struct mt_err err = MT_ERR_INIT;
     bool talks = v->part == MT_BENCH_COLLECTIVE;
     struct mt_stream *streams[2] = {talks ? b->talk : b->compute, b->talk};
-    bool both = v->part == MT_BENCH_SEQUENTIAL || v->part == MT_BENCH_HANDOVER;
-    enum mt_status st = mt_capture_begin(streams, both ? 2 : 1, &v->capture, &err);
+    int64_t epoch = v->epoch;
+    enum mt_status st = mt_capture_begin(streams, v->part == MT_BENCH_SEQUENTIAL ? 2 : 1, &v->capture, &err);
     if (!st) {
         for (int i = 0; i < v->instances; i++) mt_bench_variant_queue(c, v);
         st = mt_capture_end(v->capture, &err);
     }
     if (st) fail(c, v, &err);
+    v->epoch = epoch; /* nothing ran */
 }
 
 void mt_bench_variant_prepare(struct mt_bench_case *c, struct mt_bench_variant *v) {
     bool captures = mt_device_captures(c->bench->device);
+    int least = !captures ? 1 : c->bench->least ? c->bench->least : LEAST_CAPTURED;
     double own_s, each_s = mt_bench_variant_run(c, v, 2, &own_s);
-    v->instances = (int)fmin(fmax(turn_s / fmax(each_s, 1e-6), captures ? LEAST_CAPTURED : 1), MOST_INSTANCES);
-    if (captures) capture(c, v);
+    v->instances = (int)fmin(fmax(slice_s / fmax(each_s, 1e-6), least), MOST_INSTANCES);
+    if (!captures) return;
+    v->instances += v->instances % 2;
+    capture(c, v);
 }
 
 static enum mt_status launch(struct mt_bench_case *c, struct mt_bench_variant *v, struct mt_err *err) {
@@ -132,22 +150,28 @@ static enum mt_status launch(struct mt_bench_case *c, struct mt_bench_variant *v
     uint64_t number;
     enum mt_status st = mt_capture_launch(v->capture, &one_step, &number, err);
     if (st) return st;
+    v->epoch += v->instances;
     mt_event_record(b->computed, stream);
     return mt_event_sync(b->computed, b->options->deadline_s, err);
 }
 
-void mt_bench_variant_turn(struct mt_bench_case *c, struct mt_bench_variant *v, int round) {
+static double slice(struct mt_bench_case *c, struct mt_bench_variant *v, double *own_s) {
     struct mt_err err = MT_ERR_INIT;
-    if (!v->capture) {
-        v->time_s[round] = mt_bench_variant_run(c, v, v->instances, &v->own_s[round]);
-        return;
-    }
+    if (!v->capture) return mt_bench_variant_run(c, v, v->instances, own_s);
     MPI_Barrier(MPI_COMM_WORLD);
     double start_s = mt_now_s();
     if (launch(c, v, &err)) fail(c, v, &err);
-    v->own_s[round] = (mt_now_s() - start_s) / v->instances;
-    v->time_s[round] = slowest(v->own_s[round]);
+    *own_s = (mt_now_s() - start_s) / v->instances;
     mt_watch_progress();
+    return slowest(*own_s);
+}
+
+void mt_bench_variant_turn(struct mt_bench_case *c, struct mt_bench_variant *v, double *time_s, double *own_s) {
+    *time_s = *own_s = INFINITY;
+    for (int i = 0; i < (c->bench->slices ? c->bench->slices : SLICES); i++) {
+        double own, time = slice(c, v, &own);
+        *time_s = fmin(*time_s, time), *own_s = fmin(*own_s, own);
+    }
 }
 
 void mt_bench_variant_release(struct mt_bench_variant *v) {

@@ -13,10 +13,6 @@ static bool equal(const struct mt_cluster_device *a, const struct mt_cluster_dev
            a->emulated == b->emulated && a->stolen == b->stolen;
 }
 
-static void draw(const void *data, struct mt_svg *svg) {
-    mt_bars_draw(data, svg);
-}
-
 static int list_speeds(struct mt_page *page, const struct mt_cluster *c, const bool *odd, struct mt_bar *rows,
                        struct mt_table *t) {
     struct mt_arena *arena = &page->arena;
@@ -73,10 +69,8 @@ void mt_report_outliers(struct mt_page *page, const struct mt_cluster *c) {
     struct mt_bars bars = {
         .axis = {.title = "speed", .unit = MT_UNIT_NUMBER}, .dots = true, .zero = true, .rows = rows, .mark = NAN};
     bars.nrows = list_speeds(page, c, odd, rows, t);
-    mt_page_picture(page,
-                    &(struct mt_picture){.title = "Speed of devices",
-                                         .description = "A dot for each group of equal devices, with its error; 1 is "
-                                                        "the speed of the class.",
-                                         .draw = draw,
-                                         .data = &bars});
+    mt_page_picture(page, "Speed of devices",
+                    "A dot for each group of equal devices, with its error; 1 is "
+                    "the speed of the class.",
+                    mt_bars_draw, &bars);
 }

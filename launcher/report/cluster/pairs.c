@@ -41,10 +41,6 @@ static void choose(const struct mt_cluster *c, struct chosen *chosen) {
     }
 }
 
-static void draw(const void *data, struct mt_svg *svg) {
-    mt_matrix_draw(data, svg);
-}
-
 static void tabulate(const struct mt_cluster *c, const struct chosen *chosen, struct mt_table *t) {
     mt_table_column(t, "from", "from rank", MT_UNIT_COUNT);
     mt_table_column(t, "to", "to rank", MT_UNIT_COUNT);
@@ -89,11 +85,9 @@ void mt_report_pairs(struct mt_page *page, const struct mt_cluster *c) {
                     chosen.n, c->ndevices);
     struct mt_table *t = mt_page_table(page, "pairs", "Bandwidth from each device to each, one way", "");
     tabulate(c, &chosen, t);
-    mt_page_picture(page,
-                    &(struct mt_picture){.title = "Bandwidth of pairs of devices",
-                                         .description = "A row for each device that sends, a column for each that "
-                                                        "receives; darker steps, on dark pages brighter ones, are "
-                                                        "faster. The table has the same figures.",
-                                         .draw = draw,
-                                         .data = &matrix});
+    mt_page_picture(page, "Bandwidth of pairs of devices",
+                    "A row for each device that sends, a column for each that "
+                    "receives; darker steps, on dark pages brighter ones, are "
+                    "faster. The table has the same figures.",
+                    mt_matrix_draw, &matrix);
 }

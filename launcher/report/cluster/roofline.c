@@ -16,23 +16,29 @@ struct roofs {
     int n;
     struct mt_series series[MOST_SERIES + 1];
     double x[MOST_SERIES][ROOF], y[MOST_SERIES][ROOF], ridge[MOST_SERIES], peak[MOST_SERIES];
-    int ndots, ncolors;
+    double from, to; /* of the intensities that are drawn */
+    struct mt_series dots;
+    int ncolors;
 };
 
-static double least_intensity(const struct mt_cluster_class *class) {
-    double peak = 0;
-    for (int type = 0; type < MT_NTYPES; type++) peak = fmax(peak, class->flops[type]);
-    return pow(10, floor(log10(peak / class->memory_Bps)) - 1);
+/* Decades around the highest ridge, and around all dots. */
+static void find_range(struct roofs *roofs) {
+    double peak = 0, least = INFINITY, most = 0;
+    for (int type = 0; type < MT_NTYPES; type++) peak = fmax(peak, roofs->class->flops[type]);
+    double ridge = peak / roofs->class->memory_Bps;
+    for (int i = 0; i < roofs->dots.n; i++) least = fmin(least, roofs->dots.x[i]), most = fmax(most, roofs->dots.x[i]);
+    roofs->from = pow(10, floor(log10(fmin(ridge / 10, least))));
+    roofs->to = pow(10, ceil(log10(fmax(ridge * 10, most))));
 }
 
 static void add_roof(struct roofs *roofs, const char *name, double peak, bool reached) {
     static const char *const colors[MT_SVG_SERIES] = {"s0", "s1", "s2", "s3", "s4", "s5"};
-    double from = least_intensity(roofs->class), memory = roofs->class->memory_Bps, ridge = peak / memory;
+    double from = roofs->from, memory = roofs->class->memory_Bps, ridge = peak / memory;
     int i = roofs->n++;
     roofs->ridge[i] = ridge, roofs->peak[i] = peak;
     roofs->x[i][0] = fmin(from, ridge), roofs->y[i][0] = roofs->x[i][0] * memory;
     roofs->x[i][1] = ridge, roofs->y[i][1] = peak;
-    roofs->x[i][2] = from * 1e3, roofs->y[i][2] = peak;
+    roofs->x[i][2] = roofs->to, roofs->y[i][2] = peak;
     roofs->series[i] = (struct mt_series){.name = name,
                                           .form = MT_SERIES_LINE,
                                           .class = colors[(roofs->ncolors += !reached) - 1],
@@ -58,36 +64,28 @@ static void add_dots(struct roofs *roofs, struct mt_arena *arena) {
             y[n++] = 2 * a * b * c / curve->time_s[p];
         }
     }
-    roofs->ndots = n;
-    if (n)
-        roofs->series[roofs->n] =
-            (struct mt_series){.name = "measured GEMMs", .form = MT_SERIES_DOTS, .class = "s5", .n = n, .x = x, .y = y};
-}
-
-static void draw(const void *data, struct mt_svg *svg) {
-    mt_chart_draw(data, svg);
+    roofs->dots =
+        (struct mt_series){.name = "measured GEMMs", .form = MT_SERIES_DOTS, .class = "s5", .n = n, .x = x, .y = y};
 }
 
 static void draw_class(struct mt_page *page, struct roofs *roofs) {
-    double from = least_intensity(roofs->class), most = 0, least = INFINITY;
+    double most = 0, least = INFINITY;
     for (int i = 0; i < roofs->n; i++) most = fmax(most, roofs->peak[i]), least = fmin(least, roofs->y[i][0]);
     struct mt_chart chart = {.x = {.title = "flop for each byte of memory",
                                    .unit = MT_UNIT_NUMBER,
                                    .log = true,
-                                   .from = from,
-                                   .to = from * 1e3},
+                                   .from = roofs->from,
+                                   .to = roofs->to},
                              .y = {.title = "flop/s", .unit = MT_UNIT_QUANTITY, .log = true, .from = 0, .to = 0},
                              .series = roofs->series,
-                             .nseries = roofs->n + (roofs->ndots > 0)};
+                             .nseries = roofs->n + (roofs->dots.n > 0)};
     mt_chart_fit(&chart, false);
     const char *name = roofs->class->name;
-    mt_page_picture(page, &(struct mt_picture){
-                              .title = mt_arena_printf(&page->arena, "Roofline of %s", name),
-                              .description = "What a device computes at most, by the operations that it does for each "
-                                             "byte that it reads or writes: rising while memory binds, level where "
-                                             "computing does. Both axes are logarithmic.",
-                              .draw = draw,
-                              .data = &chart});
+    mt_page_picture(page, mt_arena_printf(&page->arena, "Roofline of %s", name),
+                    "What a device computes at most, by the operations that it does for each "
+                    "byte that it reads or writes: rising while memory binds, level where "
+                    "computing does. Both axes are logarithmic.",
+                    mt_chart_draw, &chart);
 }
 
 /* "bf16, f16": the types with this peak; null if an earlier type has it. */
@@ -103,6 +101,8 @@ static const char *types_of(struct mt_page *page, const struct mt_cluster_class 
 
 static void report_class(struct mt_page *page, const struct mt_cluster_class *class, int number) {
     struct roofs roofs = {.class = class};
+    add_dots(&roofs, &page->arena);
+    find_range(&roofs);
     for (int type = 0; type < MT_NTYPES; type++) {
         double peak = class->flops[type];
         const char *name = peak > 0 ? types_of(page, class, (enum mt_type)type) : NULL;
@@ -111,7 +111,7 @@ static void report_class(struct mt_page *page, const struct mt_cluster_class *cl
         if (class->nominal && class->calibration < 1)
             add_roof(&roofs, mt_arena_printf(&page->arena, "%s, reached", name), peak * class->calibration, true);
     }
-    add_dots(&roofs, &page->arena);
+    roofs.series[roofs.n] = roofs.dots;
     struct mt_table *t = mt_page_table(
         page, mt_arena_printf(&page->arena, "roofline-%d", number),
         mt_arena_printf(&page->arena, "Roofline of %s (%s)", class->name, class->model),

@@ -4,6 +4,7 @@
 
 #include "launcher/report/cluster/internal.h"
 #include "launcher/report/svg/network.h"
+#include "profiler/cluster/tables.h"
 
 enum { MOST_BOXES = 12 };
 
@@ -107,10 +108,6 @@ static void fill_box(const struct kinds *k, struct kind *kind) {
     box->egress = rates_text(k, kind, 0), box->ingress = rates_text(k, kind, 1);
 }
 
-static void draw(const void *data, struct mt_svg *svg) {
-    mt_network_draw(data, svg);
-}
-
 static void tabulate(const struct kinds *k, struct mt_table *t) {
     const struct mt_cluster *c = k->cluster;
     mt_table_column(t, "nodes", "nodes", MT_UNIT_COUNT);
@@ -138,26 +135,6 @@ static void tabulate(const struct kinds *k, struct mt_table *t) {
     }
 }
 
-static void tabulate_links(struct mt_page *page, const struct mt_cluster *c) {
-    struct mt_table *t = mt_page_table(page, "links", "Links", "of one pair, one way, without other traffic");
-    mt_table_column(t, "link", "link", MT_UNIT_TEXT);
-    mt_table_column(t, "latency_s", "latency", MT_UNIT_SECONDS);
-    mt_table_column(t, "bandwidth_Bps", "bandwidth", MT_UNIT_BPS);
-    mt_table_column(t, "bandwidth_error", "error", MT_UNIT_FRACTION);
-    mt_table_column(t, "shared_Bps", "all pairs of a node", MT_UNIT_BPS);
-    mt_table_column(t, "figures", "figures", MT_UNIT_TEXT);
-    for (int l = 0; l < c->nlinks; l++) {
-        const struct mt_cluster_link *link = &c->links[l];
-        mt_table_row(t);
-        mt_cell_text(t, "%s", link->name);
-        mt_cell_real(t, link->latency_s);
-        mt_cell_real(t, link->bandwidth_Bps);
-        mt_cell_real(t, link->bandwidth_error);
-        mt_cell_positive(t, link->shared_Bps);
-        mt_cell_text(t, "%s", link->nominal ? "public" : "measured");
-    }
-}
-
 void mt_report_topology(struct mt_page *page, const struct mt_cluster *c) {
     struct kinds k = {.cluster = c, .page = page};
     k.items = mt_new(&page->arena, struct kind, c->nnodes + 1);
@@ -176,13 +153,10 @@ void mt_report_topology(struct mt_page *page, const struct mt_cluster *c) {
     struct mt_table *t =
         mt_page_table(page, "topology", "Nodes, their devices, and links by bandwidth and direction", "");
     tabulate(&k, t);
-    mt_page_picture(page, &(struct mt_picture){
-                              .title = mt_arena_printf(&page->arena, "Topology of %d nodes with %d devices", c->nnodes,
-                                                       c->ndevices),
-                              .description = "Boxes are kinds of equal nodes with their devices; lines are links, the "
-                                             "thicker the faster. The arrow down is what a node sends to the network, "
-                                             "the arrow up what it receives.",
-                              .draw = draw,
-                              .data = &network});
-    tabulate_links(page, c);
+    mt_page_picture(page, mt_arena_printf(&page->arena, "Topology of %d nodes with %d devices", c->nnodes, c->ndevices),
+                    "Boxes are kinds of equal nodes with their devices; lines are links, the "
+                    "thicker the faster. The arrow down is what a node sends to the network, "
+                    "the arrow up what it receives.",
+                    mt_network_draw, &network);
+    mt_cluster_tabulate_links(c, mt_page_table(page, "links", "Links", MT_CLUSTER_LINKS_NOTE));
 }

@@ -70,7 +70,8 @@ struct mt_table *mt_page_table(struct mt_page *page, const char *name, const cha
     return block->table;
 }
 
-void mt_page_picture(struct mt_page *page, const struct mt_picture *picture) {
+void mt_page_picture(struct mt_page *page, const char *title, const char *description, mt_picture_draw *draw,
+                     const void *data) {
     static const double widths[2] = {MT_PAGE_WIDE, MT_PAGE_NARROW};
     static const char *const names[2] = {"wide", "narrow"};
     struct mt_page_block *block = &page->blocks[page->nblocks - 1];
@@ -79,10 +80,10 @@ void mt_page_picture(struct mt_page *page, const struct mt_picture *picture) {
         struct mt_printed printed;
         struct mt_svg svg = {.file = mt_printed_begin(&printed),
                              .id = mt_arena_printf(&page->arena, "%s-%s", block->table->name, names[i]),
-                             .title = picture->title,
-                             .description = picture->description,
+                             .title = title,
+                             .description = description,
                              .width = widths[i]};
-        picture->draw(picture->data, &svg);
+        draw(data, &svg);
         char *text = mt_printed_end(&printed);
         block->pictures[i] = mt_arena_strdup(&page->arena, text);
         free(text);

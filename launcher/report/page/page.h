@@ -7,7 +7,7 @@
  *     mt_page_section(&page, "cluster", "Cluster %s", path);
  *     mt_page_fact(&page, "devices", "%d", n);
  *     struct mt_table *t = mt_page_table(&page, "pairs", "Bandwidth of pairs", "");     // then its columns and rows
- *     mt_page_picture(&page, &(struct mt_picture){.title = "...", .description = "...", .draw = draw, .data = &data});
+ *     mt_page_picture(&page, "Bandwidth of pairs", "A row for each ...", mt_matrix_draw, &matrix);
  *     mt_page_write(&page, "html", file);
  *     mt_page_release(&page);
  *
@@ -21,11 +21,8 @@
 
 enum { MT_PAGE_WIDE = 900, MT_PAGE_NARROW = 340 };
 
-struct mt_picture {
-    const char *title, *description;
-    void (*draw)(const void *data, struct mt_svg *svg); /* sets the height, and draws */
-    const void *data;
-};
+/* Sets the height, and draws: mt_chart_draw of a struct mt_chart, and so on. */
+typedef void mt_picture_draw(const void *data, struct mt_svg *svg);
 
 enum mt_block_what { MT_PAGE_SECTION, MT_PAGE_HEADING, MT_PAGE_SAY, MT_PAGE_WARN, MT_PAGE_FACT, MT_PAGE_TABLE };
 struct mt_page_block {
@@ -57,7 +54,8 @@ void mt_page_fact(struct mt_page *page, const char *name, const char *format, ..
     __attribute__((format(printf, 3, 4)));
 /* The name becomes "NAME-2" in the second section, and so on, so that all tables of the page have different ones. */
 struct mt_table *mt_page_table(struct mt_page *page, const char *name, const char *title, const char *note);
-void mt_page_picture(struct mt_page *page, const struct mt_picture *picture);
+void mt_page_picture(struct mt_page *page, const char *title, const char *description, mt_picture_draw *draw,
+                     const void *data);
 
 /* "12.5 GB/s", in the page's arena. */
 const char *mt_page_quantity(struct mt_page *page, enum mt_unit unit, double value);

@@ -9,11 +9,8 @@
 #include "planner/review/explain.h"
 
 enum { MOST_ROWS = 24, MOST_TRIED = 64 /* ranks: of larger plans the search's own figures only */ };
-static const double classics_limit_s = 2;
-
-static void draw(const void *data, struct mt_svg *svg) {
-    mt_bars_draw(data, svg);
-}
+/* Far more than it takes, so that the page does not depend on who else uses the machine. */
+static const double classics_limit_s = 15;
 
 struct alternatives {
     struct mt_page *page;
@@ -111,13 +108,10 @@ static void report_steps(struct mt_page *page, const struct mt_plan *plan, const
                            .mark = f->bound_s > 0 ? f->bound_s : NAN,
                            .mark_text = mt_arena_printf(&page->arena, "lower bound %s",
                                                         mt_page_quantity(page, MT_UNIT_SECONDS, f->bound_s))};
-    mt_page_picture(
-        page, &(struct mt_picture){.title = "This plan and its alternatives",
-                                   .description =
-                                       "A dot with its band for the step of this plan and of each alternative; the "
-                                       "dashed line is the lower bound, which no plan can pass.",
-                                   .draw = draw,
-                                   .data = &bars});
+    mt_page_picture(page, "This plan and its alternatives",
+                    "A dot with its band for the step of this plan and of each alternative; the "
+                    "dashed line is the lower bound, which no plan can pass.",
+                    mt_bars_draw, &bars);
 }
 
 static void report_binding(struct mt_page *page, const struct mt_bottlenecks *b) {
@@ -145,11 +139,10 @@ static void report_binding(struct mt_page *page, const struct mt_bottlenecks *b)
     struct mt_bars bars = {
         .axis = {.title = "saved of a step", .unit = MT_UNIT_SECONDS}, .nrows = shown, .rows = rows, .mark = NAN};
     if (shown)
-        mt_page_picture(page, &(struct mt_picture){.title = "What binds",
-                                                   .description = "A bar for each resource that was tried: how much "
-                                                                  "shorter a step becomes by one percent more of it.",
-                                                   .draw = draw,
-                                                   .data = &bars});
+        mt_page_picture(page, "What binds",
+                        "A bar for each resource that was tried: how much "
+                        "shorter a step becomes by one percent more of it.",
+                        mt_bars_draw, &bars);
 }
 
 enum mt_status mt_report_alternatives(struct mt_page *page, const struct mt_plan *plan,

@@ -57,10 +57,6 @@ static const char *part_text(struct mt_page *page, double part) {
     return part >= 1 - 1e-12 ? "all" : mt_arena_printf(&page->arena, form, 100 * part);
 }
 
-static void draw(const void *data, struct mt_svg *svg) {
-    mt_shares_draw(data, svg);
-}
-
 static void fill_panel(struct holders *h, struct mt_share_panel *panel, const char *title, const char *note,
                        const double *parts) {
     const char **texts = mt_new(&h->page->arena, const char *, h->nrows);
@@ -141,20 +137,14 @@ void mt_report_holders(struct mt_page *page, const struct mt_report_kinds *kinds
     if (kinds->n > MOST_ROWS) mt_page_say(page, "Of %d kinds of ranks the first %d are shown.", kinds->n, MOST_ROWS);
     tabulate(h, panels, n);
     struct mt_shares shares = {h->nrows, n, rows, panels};
-    mt_page_picture(page, &(struct mt_picture){
-                              .title = "Who holds what",
-                              .description = "A panel for the samples and for each kind of parameter, a bar for each "
-                                             "class of ranks: the part of the whole that each of its ranks holds.",
-                              .draw = draw,
-                              .data = &shares});
+    mt_page_picture(page, "Who holds what",
+                    "A panel for the samples and for each kind of parameter, a bar for each "
+                    "class of ranks: the part of the whole that each of its ranks holds.",
+                    mt_shares_draw, &shares);
     mt_sections_release(&sections);
 }
 
 /* ---- memory ---- */
-
-static void draw_bars(const void *data, struct mt_svg *svg) {
-    mt_bars_draw(data, svg);
-}
 
 void mt_report_memory(struct mt_page *page, const struct mt_report_kinds *k) {
     const struct mt_plan *p = k->plan;
@@ -193,9 +183,8 @@ void mt_report_memory(struct mt_page *page, const struct mt_report_kinds *k) {
         .names = {"parameters and optimizer state", "activations, gradients, messages", "communicators", "free"},
         .classes = {"s0", "s1", "s3", "track"},
         .mark = NAN};
-    mt_page_picture(page, &(struct mt_picture){.title = "Memory of each rank",
-                                               .description = "A bar for each class of ranks: what its program takes, "
-                                                              "and what is left to its limit.",
-                                               .draw = draw_bars,
-                                               .data = &bars});
+    mt_page_picture(page, "Memory of each rank",
+                    "A bar for each class of ranks: what its program takes, "
+                    "and what is left to its limit.",
+                    mt_bars_draw, &bars);
 }

@@ -23,10 +23,6 @@ struct live {
     const char *note;
 };
 
-static void draw(const void *data, struct mt_svg *svg) {
-    mt_chart_draw(data, svg);
-}
-
 /* At most MEMORY_POINTS steps, each the most of its part of the time. */
 static void thin(const struct mt_timeline *t, const struct mt_timeline_class *c, struct curve *curve) {
     double from = t->first_s, part = (t->step_s - from) / MEMORY_POINTS;
@@ -113,10 +109,8 @@ void mt_report_live(struct mt_page *page, const struct mt_report_kinds *kinds, c
         .nmarks = l->nmarks};
     mt_chart_fit(&chart, true);
     tabulate(l);
-    mt_page_picture(page, &(struct mt_picture){
-                              .title = "Memory over a simulated step",
-                              .description = "A line for each class of ranks: the bytes of its arena that are in use. "
-                                             "Dashed lines are limits.",
-                              .draw = draw,
-                              .data = &chart});
+    mt_page_picture(page, "Memory over a simulated step",
+                    "A line for each class of ranks: the bytes of its arena that are in use. "
+                    "Dashed lines are limits.",
+                    mt_chart_draw, &chart);
 }

@@ -5,10 +5,6 @@
 #include "kernels/base/text/ranks.h"
 #include "launcher/report/plan/internal.h"
 
-static void draw_lanes(const void *data, struct mt_svg *svg) {
-    mt_lanes_draw(data, svg);
-}
-
 /* Classes of the timeline that look the same are one: of equal devices, with the same spans, to a thousandth of the
  * step. */
 static bool look_alike(const struct mt_plan *p, const struct mt_timeline *t, const struct mt_timeline_class *a,
@@ -87,12 +83,10 @@ static void report_step(struct mt_page *page, const struct mt_timeline *t, const
     struct mt_table *table = mt_page_table(page, "timeline", "Simulated step, by stream, with what is waited for", "");
     mt_spans_columns(table);
     mt_spans_rows(drawn, nlanes, table);
-    mt_page_picture(page, &(struct mt_picture){
-                              .title = "Timeline of a simulated step",
-                              .description = "Two lanes for each class of ranks: what it computes, and its messages. "
-                                             "Dashed outlines are waits. The table lists start, end and name of each.",
-                              .draw = draw_lanes,
-                              .data = &lanes});
+    mt_page_picture(page, "Timeline of a simulated step",
+                    "Two lanes for each class of ranks: what it computes, and its messages. "
+                    "Dashed outlines are waits. The table lists start, end and name of each.",
+                    mt_lanes_draw, &lanes);
 }
 
 void mt_report_timeline(struct mt_page *page, const struct mt_report_kinds *k, const struct mt_timeline *t) {

@@ -6,10 +6,6 @@
 #include "launcher/report/run/internal.h"
 #include "planner/make/planning.h"
 
-static void draw(const void *data, struct mt_svg *svg) {
-    mt_lanes_draw(data, svg);
-}
-
 struct beside {
     struct mt_report_run *run;
     struct mt_plan *plan;
@@ -79,13 +75,10 @@ static void report(struct beside *b, const struct mt_traced *traced) {
         b->simulated ? "Predicted and measured step, by rank and stream" : "Measured step, by rank and stream", "");
     mt_spans_columns(table);
     mt_spans_rows(all, n, table);
-    mt_page_picture(
-        page, &(struct mt_picture){.title = "Timeline of a measured step, beside the prediction",
-                                   .description =
-                                       "For each rank lanes of its streams: as the plan predicts them, and as they "
-                                       "were traced. The table lists start, end and name of each span.",
-                                   .draw = draw,
-                                   .data = &lanes});
+    mt_page_picture(page, "Timeline of a measured step, beside the prediction",
+                    "For each rank lanes of its streams: as the plan predicts them, and as they "
+                    "were traced. The table lists start, end and name of each span.",
+                    mt_lanes_draw, &lanes);
 }
 
 enum mt_status mt_report_traced(struct mt_report_run *run, const char *trace, struct mt_err *err) {

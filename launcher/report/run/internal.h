@@ -4,6 +4,7 @@
 
 #include "launcher/report/internal.h"
 #include "launcher/report/plan/spans.h"
+#include "launcher/run/restarts.h"
 #include "launcher/run/run.h"
 #include "launcher/run/trace.h"
 
@@ -16,6 +17,8 @@ struct mt_report_run {
     double *step, *loss, *step_s, *tokens_per_s;
     int ncheckpoints;
     double *checkpoints; /* steps */
+    int nrestarts;
+    struct mt_restart *restarts;
 };
 
 /* metrics.csv of the folder, if there is one; MT_EINPUT if it is not ours. Checkpoints of the folder. */

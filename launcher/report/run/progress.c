@@ -9,10 +9,6 @@
 
 enum { PARTS = 200, MOST_EVENTS = 40, TABLE_ROWS = 60 };
 
-static void draw(const void *data, struct mt_svg *svg) {
-    mt_chart_draw(data, svg);
-}
-
 /* ---- thinning ---- */
 
 struct course {
@@ -42,17 +38,20 @@ static void thin(const double *x, const double *y, int n, int most, struct mt_ar
 
 static int list_events(const struct mt_report_run *run, struct mt_chart_mark *marks) {
     const struct mt_run_doc *d = &run->doc;
-    int n = 0;
-    for (int i = 0; i < run->ncheckpoints && n < MOST_EVENTS; i++)
-        marks[n++] =
-            (struct mt_chart_mark){true, run->checkpoints[i],
-                                   mt_arena_printf(&run->page->arena, "checkpoint %.0f", run->checkpoints[i]), "event"};
+    int n = 0; /* faults first: their texts must be seen */
+    for (int i = 0; i < run->nrestarts && n < MOST_EVENTS; i++)
+        marks[n++] = (struct mt_chart_mark){true, (double)run->restarts[i].step,
+                                            mt_arena_printf(&run->page->arena, "restart %d", i + 1), "limit"};
     if (strcmp(d->ended, "finished") != 0 && strcmp(d->ended, "running") != 0 && d->nlosses && n < MOST_EVENTS) {
         char text[64];
         mt_svg_cut(d->ended, 150, text, sizeof text);
         marks[n++] = (struct mt_chart_mark){true, (double)(d->first_step + d->nlosses - 1),
                                             mt_arena_strdup(&run->page->arena, text), "limit"};
     }
+    for (int i = 0; i < run->ncheckpoints && n < MOST_EVENTS; i++)
+        marks[n++] =
+            (struct mt_chart_mark){true, run->checkpoints[i],
+                                   mt_arena_printf(&run->page->arena, "checkpoint %.0f", run->checkpoints[i]), "event"};
     return n;
 }
 
@@ -65,6 +64,12 @@ static void tabulate_events(struct mt_report_run *run) {
         mt_table_row(t);
         mt_cell_real(t, run->checkpoints[i]);
         mt_cell_text(t, "checkpoint");
+    }
+    for (int i = 0; i < run->nrestarts; i++) {
+        mt_table_row(t);
+        mt_cell_int(t, run->restarts[i].step);
+        mt_cell_text(t, "%s", run->restarts[i].what);
+        mt_cell_style(t, MT_STYLE_WARNING);
     }
     for (int v = 0; v < d->nvals; v++) {
         mt_table_row(t);
@@ -135,11 +140,10 @@ static void report_loss(struct mt_report_run *run) {
     tabulate(mt_page_table(run->page, "loss", "Loss, with checkpoints and faults",
                            thinned ? "means of parts of the run" : ""),
              &c, "loss", "loss", MT_UNIT_NUMBER);
-    mt_page_picture(run->page, &(struct mt_picture){.title = "Loss",
-                                                    .description = "The loss over the steps of training; dots are "
-                                                                   "validations, dashed lines events.",
-                                                    .draw = draw,
-                                                    .data = &chart});
+    mt_page_picture(run->page, "Loss",
+                    "The loss over the steps of training; dots are "
+                    "validations, dashed lines events.",
+                    mt_chart_draw, &chart);
 }
 
 static void report_rate(struct mt_report_run *run) {
@@ -160,10 +164,7 @@ static void report_rate(struct mt_report_run *run) {
     mt_chart_fit(&chart, true);
     tabulate(mt_page_table(run->page, "tokens", "Tokens a second", ""), &c, "tokens_per_s", "tokens/s",
              MT_UNIT_QUANTITY);
-    mt_page_picture(run->page, &(struct mt_picture){.title = "Tokens a second",
-                                                    .description = "The rate of training over its steps.",
-                                                    .draw = draw,
-                                                    .data = &chart});
+    mt_page_picture(run->page, "Tokens a second", "The rate of training over its steps.", mt_chart_draw, &chart);
 }
 
 /* The first steps, which touch memory for the first time, may take so long that nothing of the others would be seen. */
@@ -214,12 +215,10 @@ static void report_drift(struct mt_report_run *run) {
                                     : "";
     tabulate(mt_page_table(run->page, "steps", "Drift: the time of steps against the prediction and its band", note),
              &c, "step_s", "a step", MT_UNIT_SECONDS);
-    mt_page_picture(run->page,
-                    &(struct mt_picture){.title = "Time of steps",
-                                         .description = "The measured time of steps over the run; the dashed "
-                                                        "line is the prediction, the area its band.",
-                                         .draw = draw,
-                                         .data = &chart});
+    mt_page_picture(run->page, "Time of steps",
+                    "The measured time of steps over the run; the dashed "
+                    "line is the prediction, the area its band.",
+                    mt_chart_draw, &chart);
 }
 
 void mt_report_progress(struct mt_report_run *run) {

@@ -8,10 +8,6 @@
 
 enum { MOST_ROWS = 24 };
 
-static void draw(const void *data, struct mt_svg *svg) {
-    mt_bars_draw(data, svg);
-}
-
 static void add_columns(struct mt_table *t, bool predicted) {
     mt_table_column(t, "rank", "rank", MT_UNIT_COUNT);
     mt_table_column(t, "host", "host", MT_UNIT_TEXT);
@@ -85,10 +81,8 @@ void mt_report_run_ranks(struct mt_report_run *run) {
                            .mark = NAN};
     bars.nrows = list_bars(run, rows);
     if (bars.nrows)
-        mt_page_picture(run->page,
-                        &(struct mt_picture){.title = "Measured and predicted times of ranks",
-                                             .description = "For each rank the median time that it computes "
-                                                            "and waits in a step, and what the plan expects.",
-                                             .draw = draw,
-                                             .data = &bars});
+        mt_page_picture(run->page, "Measured and predicted times of ranks",
+                        "For each rank the median time that it computes "
+                        "and waits in a step, and what the plan expects.",
+                        mt_bars_draw, &bars);
 }

@@ -38,7 +38,8 @@ enum mt_status mt_report_run(struct mt_reporting *reporting, const char *path, s
     run.folder = mt_folder_of(path, &run.page->arena);
     mt_page_section(run.page, "Run %s", path);
     const char *trace = trace_of(reporting, path);
-    if (!(st = mt_report_run_metrics(&run, err))) {
+    st = mt_restarts_read(run.folder, &run.page->arena, &run.restarts, &run.nrestarts, err);
+    if (!st && !(st = mt_report_run_metrics(&run, err))) {
         mt_report_run_checkpoints(&run);
         say_head(&run);
         mt_report_progress(&run);

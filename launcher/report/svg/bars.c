@@ -106,7 +106,8 @@ static double put_legend(const struct mt_bars *bars, const struct mt_svg *svg) {
     return mt_svg_legend(svg, 0, items, n);
 }
 
-void mt_bars_draw(const struct mt_bars *bars, struct mt_svg *svg) {
+void mt_bars_draw(const void *data, struct mt_svg *svg) {
+    const struct mt_bars *bars = data;
     struct plot p = {.bars = bars, .svg = svg, .axis = bars->axis};
     struct mt_svg measure = *svg;
     bool marked = isfinite(bars->mark);
@@ -155,7 +156,8 @@ static void draw_panel(const struct mt_shares *shares, const struct mt_share_pan
     }
 }
 
-void mt_shares_draw(const struct mt_shares *shares, struct mt_svg *svg) {
+void mt_shares_draw(const void *data, struct mt_svg *svg) {
+    const struct mt_shares *shares = data;
     int columns = mt_svg_wide(svg) ? 2 : 1;
     double labels = 0, width = (svg->width - (columns - 1) * PANEL_GAP) / columns;
     for (int r = 0; r < shares->nrows; r++) labels = fmax(labels, mt_svg_text_width(shares->rows[r]) + 8);

@@ -28,7 +28,7 @@ struct mt_bars {
     const char *mark_text;
 };
 
-void mt_bars_draw(const struct mt_bars *bars, struct mt_svg *svg);
+void mt_bars_draw(const void *bars, struct mt_svg *svg);
 
 /* Small bars, a panel for each thing that is divided, a bar for each who has a part of it: as wide as its part. */
 struct mt_share_panel {
@@ -43,6 +43,6 @@ struct mt_shares {
     const char *const *rows; /* who */
     const struct mt_share_panel *panels;
 };
-void mt_shares_draw(const struct mt_shares *shares, struct mt_svg *svg);
+void mt_shares_draw(const void *shares, struct mt_svg *svg);
 
 #endif

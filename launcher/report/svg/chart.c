@@ -7,7 +7,7 @@
 
 #include "kernels/base/arena.h"
 
-enum { MOST_NAMES = 16, DOT = 5, PLOT_HEIGHT = 240 };
+enum { MOST_NAMES = 16, DOT = 5, PLOT_HEIGHT = 240, MOST_ABOVE = 32 };
 
 struct range {
     double least, most;
@@ -150,10 +150,20 @@ static void put_labels(const struct plot *p) {
     mt_arena_release(&taken.arena);
 }
 
-/* Lines across, with their texts; texts of vertical marks stand in two rows above, where they do not cover each other.
- */
+/* Texts above the area: those of the first marks have their places first, and one that would cover another is left
+ * out. */
+static bool takes(double (*taken)[2], int *n, double from, double to) {
+    for (int i = 0; i < *n; i++)
+        if (from < taken[i][1] + 6 && taken[i][0] < to + 6) return false;
+    if (*n == MOST_ABOVE) return false;
+    taken[*n][0] = from, taken[*n][1] = to;
+    return ++*n;
+}
+
+/* Lines across, with their texts. */
 static void draw_marks(const struct plot *p) {
-    double taken = -1e9;
+    double taken[MOST_ABOVE][2];
+    int ntaken = 0;
     for (int m = 0; m < p->chart->nmarks; m++) {
         const struct mt_chart_mark *mark = &p->chart->marks[m];
         double width = mt_svg_text_width(mark->text), at = mt_scale_at(mark->vertical ? &p->x : &p->y, mark->at);
@@ -164,9 +174,8 @@ static void draw_marks(const struct plot *p) {
         }
         mt_svg_line(p->svg, at, p->top, at, p->bottom, mark->class);
         double middle = fmin(fmax(at, p->left + width / 2), p->right - width / 2);
-        if (middle - width / 2 < taken + 6) continue;
-        taken = middle + width / 2;
-        mt_svg_text(p->svg, middle, p->top - 6, MT_ANCHOR_MIDDLE, "", "%s", mark->text);
+        if (takes(taken, &ntaken, middle - width / 2, middle + width / 2))
+            mt_svg_text(p->svg, middle, p->top - 6, MT_ANCHOR_MIDDLE, "", "%s", mark->text);
     }
 }
 
@@ -236,7 +245,8 @@ static double put_legend(const struct plot *p, struct mt_svg *svg, bool direct) 
     return mt_svg_legend(svg, 0, items, n);
 }
 
-void mt_chart_draw(const struct mt_chart *chart, struct mt_svg *svg) {
+void mt_chart_draw(const void *data, struct mt_svg *svg) {
+    const struct mt_chart *chart = data;
     struct mt_arena arena = MT_ARENA_INIT;
     struct plot p = {chart, svg, chart->x, chart->y, 0, 0, 0, 0};
     struct mt_svg measure = *svg;

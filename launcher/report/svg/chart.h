@@ -39,6 +39,6 @@ struct mt_chart {
  * rounded. */
 void mt_chart_fit(struct mt_chart *chart, bool zero);
 /* Sets the picture's height. What is beyond the end of a vertical axis is drawn at its end. */
-void mt_chart_draw(const struct mt_chart *chart, struct mt_svg *svg);
+void mt_chart_draw(const void *chart, struct mt_svg *svg);
 
 #endif

@@ -22,7 +22,8 @@ static double lanes_height(const struct mt_lanes *lanes) {
     return height;
 }
 
-void mt_lanes_draw(const struct mt_lanes *lanes, struct mt_svg *svg) {
+void mt_lanes_draw(const void *data, struct mt_svg *svg) {
+    const struct mt_lanes *lanes = data;
     struct mt_scale axis = lanes->axis;
     struct mt_svg measure = *svg;
     char text[MOST_CUT];

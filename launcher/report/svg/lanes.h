@@ -25,6 +25,6 @@ struct mt_lanes {
     double mark; /* a vertical line with a text; NaN: none */
     const char *mark_text;
 };
-void mt_lanes_draw(const struct mt_lanes *lanes, struct mt_svg *svg);
+void mt_lanes_draw(const void *lanes, struct mt_svg *svg);
 
 #endif

@@ -74,7 +74,8 @@ static double put_legend(const struct mt_matrix *m, const struct mt_svg *svg, do
     return mt_svg_legend(svg, 0, items, n);
 }
 
-void mt_matrix_draw(const struct mt_matrix *m, struct mt_svg *svg) {
+void mt_matrix_draw(const void *data, struct mt_svg *svg) {
+    const struct mt_matrix *m = data;
     double least, most, label = 0, indexes = mt_svg_text_width("888") + 6;
     char text[MOST_CUT];
     struct mt_svg measure = *svg;

@@ -12,7 +12,7 @@ struct mt_matrix {
     enum mt_unit unit;
     const char *from, *to; /* "from", "to" */
 };
-void mt_matrix_draw(const struct mt_matrix *matrix, struct mt_svg *svg);
+void mt_matrix_draw(const void *matrix, struct mt_svg *svg);
 
 /* The step of a value between the least and the most, [0, MT_SVG_STEPS). */
 int mt_matrix_step(double value, double least, double most);

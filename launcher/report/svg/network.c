@@ -75,7 +75,8 @@ static void put_links(const struct mt_svg *svg, const struct mt_network_node *no
     mt_svg_text(svg, middle + 23, at, MT_ANCHOR_START, "", "%s", node->ingress);
 }
 
-void mt_network_draw(const struct mt_network *network, struct mt_svg *svg) {
+void mt_network_draw(const void *data, struct mt_svg *svg) {
+    const struct mt_network *network = data;
     int columns = (int)((svg->width - 8 + GAP) / (BOX + GAP));
     columns = columns < 1 ? 1 : columns > network->nnodes ? network->nnodes : columns;
     bool net = network->name[0];

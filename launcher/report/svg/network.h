@@ -26,7 +26,7 @@ struct mt_network {
     int nnodes;
     const struct mt_network_node *nodes;
 };
-void mt_network_draw(const struct mt_network *network, struct mt_svg *svg);
+void mt_network_draw(const void *network, struct mt_svg *svg);
 
 /* The width of a link's line, in pixels, 1.5 to 12: 1 GB/s is 3, and ten times as much 3 more. */
 double mt_network_stroke(double Bps);

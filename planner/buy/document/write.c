@@ -1,7 +1,5 @@
 /* Write a purchase document. Its hash is over the canonical text without the hash. */
-#include <stdlib.h>
-
-#include "kernels/base/number/hash.h"
+#include "kernels/base/text/document.h"
 #include "kernels/base/text/json.h"
 #include "planner/buy/document/members.h"
 
@@ -64,7 +62,8 @@ static void put_lists(const struct mt_purchase *p, struct mt_json_out *out) {
     mt_json_close(out);
 }
 
-static void write_purchase(const struct mt_purchase *p, const char *hash, struct mt_json_out *out) {
+static void write_purchase(const void *document, const char *hash, struct mt_json_out *out) {
+    const struct mt_purchase *p = document;
     mt_json_out_init(out);
     mt_json_open(out, NULL, '{');
     mt_json_put_string(out, "format", MT_PURCHASE_FORMAT);
@@ -78,24 +77,13 @@ static void write_purchase(const struct mt_purchase *p, const char *hash, struct
 }
 
 void mt_purchase_hash(const struct mt_purchase *purchase, char hash[33]) {
-    struct mt_json_out out;
-    write_purchase(purchase, NULL, &out);
-    mt_hash_text(out.text, out.length, hash);
-    mt_json_out_release(&out);
+    mt_document_hash(purchase, write_purchase, hash);
 }
 
 char *mt_purchase_text(struct mt_purchase *purchase, size_t *length) {
-    struct mt_json_out out;
-    mt_purchase_hash(purchase, purchase->hash);
-    write_purchase(purchase, purchase->hash, &out);
-    *length = out.length;
-    return out.text;
+    return mt_document_text(purchase, write_purchase, purchase->hash, length);
 }
 
 enum mt_status mt_purchase_write(struct mt_purchase *purchase, const char *path, struct mt_err *err) {
-    size_t length;
-    char *text = mt_purchase_text(purchase, &length);
-    enum mt_status st = mt_file_replace(path, text, length, err);
-    free(text);
-    return st;
+    return mt_document_write(purchase, write_purchase, purchase->hash, path, err);
 }

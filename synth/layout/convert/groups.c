@@ -89,31 +89,66 @@ static bool group_tiles(const struct mt_study *s, const struct mt_layout *layout
     return count == 0;
 }
 
-/* Whether a new box of the rank would overlap those of a subgroup's first `end` members. */
-static bool meets(const struct mt_study *s, const int *subgroup, int first, int at) {
+/* Groups under division into subgroups, each named by its first rank. A rank whose new box was seen before begins at
+ * the subgroup after the one that took it then: those before it held what overlaps, and still do. */
+struct dividing {
+    const struct mt_study *s;
+    int *subgroup, *next, *taken; /* [nranks]: of a rank; the subgroup opened after one; by box: who took it last */
+    struct mt_box *cover;         /* [nranks]: of a subgroup, around its boxes */
+};
+
+/* Whether the new box of the member at `at` overlaps those of a subgroup's members before it. */
+static bool meets(const struct dividing *d, int first, int at) {
+    const struct mt_study *s = d->s;
+    const struct mt_box *box = &s->to->box[s->members[at]];
     struct mt_box common;
+    if (!mt_box_intersect(&d->cover[first], box, s->to->naxes, &common)) return false;
     for (int i = s->begin[s->group[s->members[at]]]; i < at; i++)
-        if (subgroup[s->members[i]] == first &&
-            mt_box_intersect(&s->to->box[s->members[i]], &s->to->box[s->members[at]], s->to->naxes, &common))
+        if (d->subgroup[s->members[i]] == first &&
+            mt_box_intersect(&s->to->box[s->members[i]], box, s->to->naxes, &common))
             return true;
     return false;
+}
+
+static void join_subgroup(struct dividing *d, int first, int rank) {
+    const struct mt_box *box = &d->s->to->box[rank];
+    struct mt_box *cover = &d->cover[first];
+    d->subgroup[rank] = first;
+    if (first == rank || !mt_box_count(cover, d->s->to->naxes)) *cover = *box;
+    for (int a = 0; a < d->s->to->naxes && mt_box_count(box, d->s->to->naxes); a++) {
+        if (box->lo[a] < cover->lo[a]) cover->lo[a] = box->lo[a];
+        if (box->hi[a] > cover->hi[a]) cover->hi[a] = box->hi[a];
+    }
+}
+
+static void divide_group(struct dividing *d, int group, const int *number) {
+    const struct mt_study *s = d->s;
+    int last = -1; /* the subgroup that was opened last */
+    for (int i = s->begin[group]; i < s->begin[group + 1]; i++) {
+        int rank = s->members[i], first = last < 0 ? -1 : s->members[s->begin[group]];
+        if (number[rank] >= 0 && d->taken[number[rank]] >= 0) first = d->next[d->taken[number[rank]]];
+        while (first >= 0 && meets(d, first, i)) first = d->next[first];
+        if (first < 0) {
+            if (last >= 0) d->next[last] = rank;
+            first = last = rank;
+        }
+        join_subgroup(d, first, rank);
+        if (number[rank] >= 0) d->taken[number[rank]] = first;
+    }
 }
 
 /* A ReduceScatter to parts: each group of one box is divided into subgroups whose new boxes are disjoint, by first fit.
  */
 static void divide_groups(struct mt_study *s) {
-    int *subgroup = mt_malloc((size_t)s->nranks * sizeof *subgroup);
-    for (int r = 0; r < s->nranks; r++) subgroup[r] = r;
-    for (int g = 0; g < s->nranks; g++)
-        for (int i = s->begin[g]; i < s->begin[g + 1] && s->key[g] >= 0; i++)
-            for (int j = s->begin[g]; j < i; j++) {
-                int first = s->members[j];
-                if (subgroup[first] != first || meets(s, subgroup, first, i)) continue;
-                subgroup[s->members[i]] = first;
-                break;
-            }
-    for (int r = 0; r < s->nranks; r++) s->group[r] = subgroup[r];
-    free(subgroup);
+    int n = s->nranks, *number = mt_malloc((size_t)n * sizeof *number);
+    struct dividing d = {s, mt_malloc((size_t)n * sizeof *d.subgroup), mt_malloc((size_t)n * sizeof *d.next),
+                         mt_malloc((size_t)n * sizeof *d.taken), mt_calloc((size_t)n, sizeof *d.cover)};
+    mt_number_boxes(s->to, n, s->group, number);
+    for (int r = 0; r < n; r++) d.subgroup[r] = r, d.next[r] = d.taken[r] = -1;
+    for (int g = 0; g < n; g++)
+        if (s->key[g] >= 0) divide_group(&d, g, number);
+    memcpy(s->group, d.subgroup, (size_t)n * sizeof *s->group);
+    free(number), free(d.subgroup), free(d.next), free(d.taken), free(d.cover);
     list_members(s);
 }
 

@@ -26,7 +26,7 @@ static inline int64_t job_scratch(void *context, const struct mt_call *call) {
 struct job {
     struct mt_overlap problem;
     bool trans_a, trans_b, trans_out;
-    int64_t rows[JOB_RANKS], shares[JOB_RANKS];
+    int64_t rows[JOB_RANKS], shares[JOB_RANKS], groups[4];
 };
 
 /* Job `number` of n ranks; some have nothing. */
@@ -58,6 +58,9 @@ static inline void job_init(struct job *job, int n, int number, uint64_t seed) {
     job->trans_b = DRAW(2);
     job->trans_a = DRAW(2) && p->form != MT_OVERLAP_GATHER;
     job->trans_out = DRAW(2);
+    if (DRAW(3)) return;
+    p->groups = job->groups, p->ngroups = 1 + (int)DRAW(4); /* unequal, instead of chunks */
+    for (int i = 0; i < p->ngroups; i++) job->groups[i] = 1 + DRAW(p->tile[0]);
 #undef DRAW
 }
 

@@ -1,6 +1,8 @@
 /* Hostfiles as mpirun understands them, refusals by line, and hosts that answer or do not. */
 #include "launcher/launch/hosts.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "kernels/base/wait.h"
@@ -71,7 +73,7 @@ static void test_ask(void) {
     CHECK_OK(mt_hosts_parse("hosts", "up\nrefuses\nhangs\nlocalhost", &arena, &hosts, &err), err);
     snprintf(command, sizeof command, "sh %s", agent);
     double begin_s = mt_now_s();
-    mt_hosts_ask(&hosts, command, 5);
+    mt_hosts_ask(&hosts, command, 5, NULL);
     CHECK(mt_now_s() - begin_s < 500, "it waits for what hangs");
     CHECK(hosts.hosts[0].answers && !strcmp(hosts.hosts[0].says, "up.cluster"), "%s", hosts.hosts[0].says);
     CHECK(!hosts.hosts[1].answers && !strcmp(hosts.hosts[1].why, "no route"), "%s", hosts.hosts[1].why);
@@ -79,6 +81,53 @@ static void test_ask(void) {
     char here[256] = "";
     gethostname(here, sizeof here - 1);
     CHECK(hosts.hosts[3].answers && !strcmp(hosts.hosts[3].says, here), "%s", hosts.hosts[3].says);
+    unlink(agent);
+    mt_arena_release(&arena);
+}
+
+static bool stop_now(void) {
+    return true;
+}
+
+/* Nobody waits for an answer after a request to stop. */
+static void test_stop(void) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_hosts hosts;
+    CHECK_OK(mt_hosts_parse("hosts", "hangs", &arena, &hosts, &err), err);
+    double begin_s = mt_now_s();
+    mt_hosts_ask(&hosts, "sh -c sleep${IFS}1000", 900, stop_now);
+    CHECK(mt_now_s() - begin_s < 500, "it waits for what hangs");
+    CHECK(!hosts.hosts[0].answers && !strcmp(hosts.hosts[0].why, "it had not answered yet"), "%s", hosts.hosts[0].why);
+    mt_arena_release(&arena);
+}
+
+/* Who has a connection to one of these ports: here the host that lists our own connection. */
+static void test_connections(void) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_hosts hosts;
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t length = sizeof to;
+    char agent[] = "/tmp/test_launch_hosts.XXXXXX", command[64];
+    int listening = socket(AF_INET, SOCK_STREAM, 0), connected = socket(AF_INET, SOCK_STREAM, 0);
+    FILE *f = fdopen(mkstemp(agent), "w");
+    fprintf(f, "case $1 in\nthere) shift; \"$@\" ;;\nelsewhere) ;;\n*) exec sleep 1000 ;;\nesac\n");
+    fclose(f);
+    snprintf(command, sizeof command, "sh %s", agent);
+    CHECK(!bind(listening, (struct sockaddr *)&to, sizeof to) && !listen(listening, 1), "no port");
+    CHECK(!getsockname(listening, (struct sockaddr *)&to, &length), "no port");
+    CHECK_OK(mt_hosts_parse("hosts", "there\nelsewhere\nhangs\nlocalhost", &arena, &hosts, &err), err);
+    const int ports[] = {ntohs(to.sin_port), 0};
+    for (int round = 0; round < 2; round++) {
+        mt_hosts_ask_connections(&hosts, command, 5, ports);
+        CHECK_EQ(hosts.hosts[0].connected, round ? MT_HOST_CONNECTED : MT_HOST_UNCONNECTED);
+        CHECK_EQ(hosts.hosts[1].connected, MT_HOST_UNCONNECTED);
+        CHECK_EQ(hosts.hosts[2].connected, MT_HOST_SILENT);
+        CHECK_EQ(hosts.hosts[3].connected, MT_HOST_CONNECTED);
+        if (!round) CHECK(!connect(connected, (struct sockaddr *)&to, sizeof to), "no connection");
+    }
+    close(listening), close(connected);
     unlink(agent);
     mt_arena_release(&arena);
 }
@@ -102,6 +151,8 @@ int main(void) {
     test_parse();
     test_refusals();
     test_ask();
+    test_stop();
+    test_connections();
     test_quotes();
     return 0;
 }

@@ -17,7 +17,8 @@ struct setting {
 
 /* Tiles of 10 by 10 with k = 10 take 1 ms; 1 element of f32 takes 10 us on a link: 10 rows of 10 take 1 ms. */
 static void begin(struct setting *s, enum mt_overlap_form form, int n, int64_t rows, int64_t share) {
-    *s = (struct setting){.problem = {form, n, .type = MT_F32, .out = MT_F32, .wire = MT_F32, .tile = {10, 10}, .chunk = 10}};
+    *s = (struct setting){
+        .problem = {form, n, .type = MT_F32, .out = MT_F32, .wire = MT_F32, .tile = {10, 10}, .chunk = 10}};
     for (int r = 0; r < n; r++) {
         s->rows[r] = rows, s->shares[r] = share;
         s->problem.m += rows;
@@ -60,6 +61,13 @@ static void test_by_hand(void) {
     CHECK_NEAR(predict(&s).s, 9.5e-3, 1e-12);
     s.rates[0].whole_tiles = true;
     CHECK_NEAR(predict(&s).s, 10e-3, 1e-12);
+
+    /* Two waves of four units of 2 ms, and as many of the second tile's eight units; 0.5 ms before each tile. */
+    begin(&s, MT_OVERLAP_GATHER, 1, 60, 10);
+    s.problem.tile[0] = 30;
+    s.rates[0].unit[0] = 5, s.rates[0].unit[1] = 10, s.rates[0].units = 4, s.rates[0].tile_s = 5e-4;
+    s.rates[0].flops = 2.0 * 5 * 10 * 10 * 4 / 2e-3;
+    CHECK_NEAR(predict(&s).s, 9e-3, 1e-12);
 
     /* Two own tiles, and two whose rows arrive at 1 and 2 ms: no waiting. */
     begin(&s, MT_OVERLAP_GATHER, 2, 20, 10);
@@ -176,18 +184,22 @@ static void test_best(void) {
         struct setting s;
         struct mt_overlap_prediction best, first;
         struct mt_err err = MT_ERR_INIT;
+        struct mt_arena arena = MT_ARENA_INIT;
         bool faster;
         random_setting(&s, trial);
         if (!s.problem.m) continue;
+        for (int r = 0; r < s.problem.n && trial % 2; r++) s.rates[r].workers = 1; /* then groups are tried, too */
         first = predict(&s);
         s.problem.mix = 0;
-        CHECK_OK(mt_overlap_best(&s.problem, s.rates, &s.links, 1e9, &faster, &best, &err), err);
+        struct mt_overlap open = s.problem;
+        CHECK_OK(mt_overlap_best(&s.problem, s.rates, &s.links, 1e9, &arena, &faster, &best, &err), err);
         CHECK(faster, "than 1e9 s");
         CHECK_NEAR(predict(&s).s, best.s, 0);
         if (s.problem.form != MT_OVERLAP_GATHER) CHECK(best.s <= first.s * (1 + 1e-12), "mixes 0 to 2 were tried");
-        struct mt_overlap before = s.problem;
-        CHECK_OK(mt_overlap_best(&s.problem, s.rates, &s.links, best.s, &faster, &best, &err), err);
-        CHECK(!faster && s.problem.chunk == before.chunk && s.problem.mix == before.mix, "sequential is as fast");
+        struct mt_overlap before = open;
+        CHECK_OK(mt_overlap_best(&open, s.rates, &s.links, best.s, &arena, &faster, &best, &err), err);
+        CHECK(!faster && mt_overlap_equal(&open, &before), "sequential is as fast");
+        mt_arena_release(&arena);
     }
 }
 

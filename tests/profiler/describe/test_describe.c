@@ -187,8 +187,8 @@ static void test_refusals(void) {
         {"h100:-1x2", "\"h100:-1x2\": column 6: \"-1x2\" must be NODES"},
         {"h100:2x8x2", "\"h100:2x8x2\": column 6: \"2x8x2\" must be NODES"},
         {"h100:", "\"h100:\": column 6: \"\" must be NODES"},
-        {"h100:4000x8", "\"h100:4000x8\": column 6: more than 16384 devices"},
-        {"h100:16384 + t4", "\"h100:16384 + t4\": column 14: more than 16384 devices"},
+        {"h100:1000x8", "\"h100:1000x8\": column 6: more than 4096 devices"},
+        {"h100:4096 + t4", "\"h100:4096 + t4\": column 13: more than 4096 devices"},
         {"h100 nvlonk=3G", "\"h100 nvlonk=3G\": column 6: there is no link \"nvlonk\""},
         {"h100 nvlink2=3G", "\"h100 nvlink2=3G\": column 6: there is no link \"nvlink2\""},
         {"h100 net=fast", "\"h100 net=fast\": column 10: \"fast\" must be a rate in bits a second, as 25G"},
@@ -271,8 +271,36 @@ static void test_open(void) {
         "there is no such file, and as a description of a cluster: \"a101:2\": column 1: \"a101\" is not known here");
 }
 
+static void check_understood(const char *line, const char *want) {
+    struct mt_cluster *c = describe(line, NULL);
+    struct mt_arena arena = MT_ARENA_INIT;
+    CHECK_TEXT(mt_cluster_understood(c, &arena), want);
+    mt_arena_release(&arena);
+    mt_cluster_free(c);
+}
+
+/* What links and networks reach, by the rows of hardware.def: nvlink 0.8, net 0.94. */
+static void test_understood(void) {
+    check_understood("h100:2x8 net=400G", "2 nodes of 8 h100, nvlink 360 GB/s; messages between nodes reach 47.0 GB/s");
+    check_understood("H100:2", "2 nodes of 1 h100; messages between nodes reach 2.94 GB/s, of net=25.0 Gbit/s, as "
+                               "nothing else is given");
+    check_understood(
+        "a10 egress=1G + t4:3x2 pcie=10GB/s net=25Gbps",
+        "1 node of 1 a10, egress 118 MB/s + 3 nodes of 2 t4, pcie2 8.50 GB/s; messages between nodes reach "
+        "2.94 GB/s");
+    check_understood("h100", "1 node of 1 h100; no network");
+    struct mt_cluster *largest = describe("h100:512x8", NULL);
+    CHECK_EQ(largest->ndevices, MT_CLUSTER_MOST_DEVICES);
+    largest->source = "measured";
+    struct mt_arena arena = MT_ARENA_INIT;
+    CHECK_TEXT(mt_cluster_understood(largest, &arena), "");
+    mt_arena_release(&arena);
+    mt_cluster_free(largest);
+}
+
 int main(void) {
     test_figures();
+    test_understood();
     test_nets();
     test_measured();
     test_runs();

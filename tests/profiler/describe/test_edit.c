@@ -144,7 +144,7 @@ static void test_refusals(void) {
          "add \"2xclass9\": \"class9\" is neither a class of the cluster nor known hardware"},
         {mt_cluster_add, "", "add \"\": \"\" is neither a class of the cluster nor known hardware"},
         {mt_cluster_add, "class0@node9", "add \"class0@node9\": there is no node \"node9\""},
-        {mt_cluster_add, "16381xclass0", "add \"16381xclass0\": that would be more than 16384 devices"},
+        {mt_cluster_add, "4093xclass0", "add \"4093xclass0\": that would be more than 4096 devices"},
         {mt_cluster_add, "99999999999999999999xclass0", "add \"99999999999999999999xclass0\": the number"},
         {mt_cluster_remove, "rank:4", "remove \"rank:4\": \"4\" must be a rank, from 0 to 3"},
         {mt_cluster_remove, "rank:", "remove \"rank:\": \"\" must be a rank, from 0 to 3"},

@@ -303,6 +303,39 @@ static void test_conversion(void) {
     mt_layouts_release(&t);
 }
 
+/* Sums of all ranks to parts whose pieces lie on ranks in any order: the k-th rank that has a piece is of part k, and
+ * each part is a group. */
+static void test_parts_in_any_order(struct dice *dice) {
+    enum { PIECES = 5, PARTS = 7, RANKS = PIECES * PARTS };
+    const int64_t extent[] = {10};
+    for (int round = 0; round < 50; round++) {
+        struct mt_layouts t;
+        struct mt_box boxes[RANKS];
+        int piece[RANKS], parts[RANKS], group[RANKS], seen[PIECES] = {0}, number[PARTS], groups = 0;
+        mt_layouts_init(&t, RANKS);
+        for (int q = 0; q < RANKS; q++) piece[q] = q % PIECES;
+        for (int q = RANKS - 1; q > 0 && round; q--) {
+            int other = (int)roll(dice, q + 1), mine = piece[q];
+            piece[q] = piece[other], piece[other] = mine;
+        }
+        for (int q = 0; q < RANKS; q++) {
+            boxes[q] = (struct mt_box){{2 * piece[q]}, {2 * piece[q] + 2}};
+            parts[q] = seen[piece[q]]++;
+        }
+        struct mt_layout l = {
+            .naxes = 1, .extent = {10}, .reduce = MT_SUM, .nparts = PARTS, .box = boxes, .part = parts};
+        int from = mt_layout_partial(&t, 1, extent, MT_SUM), to = mt_layout_intern(&t, &l);
+        CHECK_TEXT(conversion_names[mt_layout_groups(&t, from, to, group)],
+                   conversion_names[MT_CONVERT_REDUCE_SCATTER]);
+        for (int k = 0; k < PARTS; k++) number[k] = -1;
+        for (int q = 0; q < RANKS; q++) {
+            if (number[parts[q]] < 0) number[parts[q]] = groups++;
+            CHECK_EQ(group[q], number[parts[q]]);
+        }
+        mt_layouts_release(&t);
+    }
+}
+
 /* The old cover from which rank r's new element e comes: its own if that has it and the element is complete, else the
  * first that has it. */
 static int source_of(const struct mt_layout *from, const struct mt_layout *to, int nranks, int r, int64_t e) {
@@ -397,6 +430,7 @@ int main(void) {
     test_divided();
     test_check(&dice);
     test_conversion();
+    test_parts_in_any_order(&dice);
     test_transfers(&dice);
     return 0;
 }

@@ -5,9 +5,16 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "tests/check.h"
+
+#ifndef MOTLEY_CUDA
+int main(void) {
+    printf("skipped: built without CUDA\n");
+    return 77;
+}
+#else
 #include "kernels/cuda/nccl/call.h"
 #include "kernels/cuda/nccl/pipeline.h"
-#include "tests/check.h"
 
 enum { MOST_RANKS = 5, TENSORS = 4, ROOM = 1 << 16 };
 
@@ -261,3 +268,4 @@ int main(void) {
     printf("%d trials, %d of them by arrays\n", tried, went[0]);
     return 0;
 }
+#endif

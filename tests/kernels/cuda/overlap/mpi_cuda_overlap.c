@@ -1,11 +1,12 @@
-/* Overlapped GEMMs by chunks on GPUs, each rank a process: ragged shares of all forms and types on windows that the
- * ranks map of each other, ten epochs, some captured, with outputs, scratch and staging poisoned; compared with a GEMM
- * in f64, equal bits in all epochs, replicas equal. A rank that stays away is named. Ranks share a GPU where there are
- * too few. ranks: 2 3 */
+/* Overlapped GEMMs by chunks, and in one kernel, on GPUs, each rank a process: ragged shares of all forms and types on
+ * windows that the ranks map of each other, ten epochs, some captured, with outputs, scratch and staging poisoned;
+ * compared with a GEMM in f64, equal bits in all epochs, replicas equal. A rank that stays away is named. Ranks share a
+ * GPU where there are too few. ranks: 2 3 */
 #include <math.h>
 #include <mpi.h>
 
 #include "kernels/comm/comm.h"
+#include "kernels/device/facts.h"
 #include "kernels/device/window.h"
 #include "kernels/overlap/chunk.h"
 #include "tests/kernels/overlap/job.h"
@@ -129,7 +130,7 @@ static uint64_t look(const struct job *job, const struct memory *m, bool first, 
     return sum;
 }
 
-static void test_job(const struct job *job, int number, int64_t chunk_rows) {
+static void test_job(const struct job *job, int number, enum mt_overlap_how how, int64_t chunk_rows) {
     const struct mt_overlap *p = &job->problem;
     struct mt_err err = MT_ERR_INIT;
     struct mt_overlap_schedule schedule;
@@ -148,7 +149,7 @@ static void test_job(const struct job *job, int number, int64_t chunk_rows) {
                                    .schedule = &schedule,
                                    .window = window,
                                    .epoch = &epoch,
-                                   .how = MT_OVERLAP_CHUNKS,
+                                   .how = how,
                                    .chunk_rows = chunk_rows,
                                    .operands = {.a = m.a,
                                                 .b = m.b,
@@ -192,7 +193,7 @@ static void test_job(const struct job *job, int number, int64_t chunk_rows) {
 }
 
 /* Extents of real layers, uneven: many chunks, and GEMMs that measure what is best. */
-static void test_large(enum mt_overlap_form form) {
+static void test_large(enum mt_overlap_form form, enum mt_overlap_how how) {
     struct job job = {.problem = {.form = form,
                                   .n = nranks,
                                   .type = MT_BF16,
@@ -210,7 +211,7 @@ static void test_large(enum mt_overlap_form form) {
     *(form == MT_OVERLAP_GATHER ? &p->k : &p->cols) = 520;
     p->rows = job.rows, p->shares = job.shares;
     job.trans_a = form == MT_OVERLAP_SCATTER;
-    test_job(&job, 1000 + (int)form, 256);
+    test_job(&job, 1000 + (int)form, how, 256);
 }
 
 /* The last rank does not come: all others end by the deadline, and say for whom and what they waited. */
@@ -264,14 +265,19 @@ int main(int argc, char **argv) {
     }
     CHECK_OK(mt_comm_mpi_new(&all, &comm, &err), err);
     CHECK_OK(mt_stream_new(device, "compute", &stream, &err), err);
+    struct mt_device_facts facts;
+    mt_device_facts(device, &facts);
     for (int number = 0; number < JOB_NFORMS * JOB_NTYPES; number++) {
         struct job job;
         job_init(&job, nranks, number, seed);
         if (job.problem.type == MT_F64) continue;
-        test_job(&job, number, number % 5 ? 1 + number * 7 % 60 : 0);
+        test_job(&job, number, MT_OVERLAP_CHUNKS, number % 5 ? 1 + number * 7 % 60 : 0);
         if (rank == 0) printf("job %d: ok\n", number), fflush(stdout);
     }
-    for (int form = 0; form < MT_OVERLAP_NFORMS; form++) test_large((enum mt_overlap_form)form);
+    for (int form = 0; form < MT_OVERLAP_NFORMS; form++) {
+        test_large((enum mt_overlap_form)form, MT_OVERLAP_CHUNKS);
+        if (facts.capability == 90) test_large((enum mt_overlap_form)form, MT_OVERLAP_FUSED);
+    }
     test_silence();
     mt_comm_free(comm);
     mt_device_close(device);

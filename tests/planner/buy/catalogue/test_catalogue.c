@@ -164,7 +164,7 @@ static void test_join_owned(void) {
     mt_cluster_free(joined);
     joining[0].nodes = 4000;
     CHECK_EQ(mt_cluster_join(owned, joining, 2, &joined, &err), MT_EINPUT);
-    CHECK(strstr(err.text, "a cluster has from 1 to 16384"), "%s", err.text);
+    CHECK(strstr(err.text, "a cluster has from 1 to 4096"), "%s", err.text);
     mt_cluster_free(owned);
 }
 

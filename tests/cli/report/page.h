@@ -15,8 +15,8 @@ enum { TEXT = 512, MOST_TICKS = 64, MOST_CELLS = 32 };
 struct element {
     char name[12], class[48], text[TEXT]; /* the text, or that of the title within */
     double x, y, width, height, x1, y1, x2, y2, cx, cy;
-    const char *path;       /* of its attribute d */
-    size_t at_width, at_cx; /* where the page has these numbers; 0: it has none */
+    const char *path;                                    /* of its attribute d */
+    size_t at_width, at_height, at_cx, at_path, at_text; /* where the page has these; 0: it has none */
 };
 struct picture {
     int n;
@@ -67,12 +67,15 @@ static inline bool read_element(const char *page, const char *tag, struct elemen
     e->x1 = number_of(tag, end, "x1"), e->x2 = number_of(tag, end, "x2");
     e->y1 = number_of(tag, end, "y1"), e->y2 = number_of(tag, end, "y2");
     e->cx = number_of(tag, end, "cx"), e->cy = number_of(tag, end, "cy");
-    const char *width = attribute(tag, end, "width"), *cx = attribute(tag, end, "cx");
-    e->at_width = width ? (size_t)(width - page) : 0, e->at_cx = cx ? (size_t)(cx - page) : 0;
+    const char *width = attribute(tag, end, "width"), *height = attribute(tag, end, "height");
+    const char *cx = attribute(tag, end, "cx");
+    e->at_width = width ? (size_t)(width - page) : 0, e->at_height = height ? (size_t)(height - page) : 0;
+    e->at_cx = cx ? (size_t)(cx - page) : 0, e->at_path = e->path ? (size_t)(e->path - page) : 0;
     if (end[-1] != '/') {
         const char *text = end + 1;
         if (!strncmp(text, "<title>", 7)) text += 7;
         unescape(text, strcspn(text, "<"), e->text);
+        e->at_text = (size_t)(text - page);
     }
     return true;
 }

@@ -1,0 +1,454 @@
+/* Overlapped GEMMs in one kernel (fused.cu), on sm_90: the tables that it reads, made once from a problem's schedule
+ * and kept on the device, and launches. */
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/arena.h"
+#include "kernels/cuda/gemm/tile.h"
+#include "kernels/cuda/jit/shape.h"
+#include "kernels/cuda/overlap/fused.h"
+
+enum { MOST_RANKS = 8, UNIT = 8, PIECE_ELEMENTS = 4096, PIECE_PUT_BYTES = 16 << 10, BAND_ROWS = 1024, WORK_HEAD = 4 };
+
+/* ---- as in fused.cu ---- */
+
+struct wait_row {
+    int32_t place, count, lag, from;
+};
+struct signal_row {
+    int32_t peer, place;
+};
+struct tile_row {
+    int32_t staged, from_row, to, row, column, more, first_wait, nwaits, first_ready, nready, first_signal, nsignals;
+};
+enum { ALL = -1 };
+struct box_row {
+    int32_t kind, peer, staged, pieces, from_row, row, column, columns, first_wait, nwaits, first_signal, nsignals;
+};
+enum { PUT, SUM, COPY_SUM, COPY_OPERAND };
+struct piece_row {
+    int32_t box, row, rows, unused;
+};
+struct maps {
+    CUtensorMap a, b, staged[2], to[2][MOST_RANKS];
+};
+struct call {
+    CUdeviceptr part[MOST_RANKS], a, out, whole, epoch, work, tiles, boxes, pieces, waits, signals;
+    int64_t staged[2], slots[2], sums[2];
+    int32_t ntiles, nboxes, npieces, copies, me, slabs, k, columns, owned;
+    uint32_t adds;
+    struct cuda_watch watch;
+};
+
+/* ---- tables ---- */
+
+/* Vectors, then their place in one piece of device memory. */
+struct tables {
+    struct mt_arena arena;
+    struct tile_row *tiles;
+    struct box_row *boxes;
+    struct piece_row *pieces;
+    struct wait_row *waits;
+    struct signal_row *signals;
+    int ntiles, nboxes, npieces, nwaits, nsignals, tiles_capacity, boxes_capacity, pieces_capacity;
+};
+
+/* Tables on a device, by problem and rank, which determine the schedule; and by stream, since the counters among them
+ * are of one run at a time. */
+struct kept {
+    struct kept *next;
+    unsigned opening;
+    CUstream stream;
+    int me;
+    struct mt_overlap problem; /* with shares of its own */
+    CUdeviceptr memory;
+    int64_t at[5];
+    int32_t ntiles, nboxes, npieces;
+};
+static struct kept *all_kept;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int64_t start_of(const int64_t *shares, int rank) {
+    int64_t start = 0;
+    for (int r = 0; r < rank; r++) start += shares[r];
+    return start;
+}
+
+/* The waits of puts [first, end): one after the other in the schedule. */
+static void waits_of(const struct mt_overlap_schedule *s, int first, int end, int32_t *first_wait, int32_t *nwaits) {
+    *first_wait = first < end ? s->puts[first].first_wait : 0;
+    *nwaits = 0;
+    for (int j = first; j < end; j++) {
+        assert(!s->puts[j].nwaits || s->puts[j].first_wait == *first_wait + *nwaits);
+        *nwaits += s->puts[j].nwaits;
+    }
+}
+
+static struct tile_row tile_row(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s, int t,
+                                int first, int end) {
+    const struct mt_overlap_tile *tile = &s->tiles[t];
+    struct tile_row row = {.staged = tile->from == MT_OVERLAP_STAGED,
+                           .from_row = (int32_t)tile->from_row,
+                           .row = (int32_t)tile->row,
+                           .column = (int32_t)tile->col,
+                           .more = 1,
+                           .first_wait = tile->first_wait,
+                           .nwaits = tile->nwaits,
+                           .first_signal = first,
+                           .nsignals = end - first};
+    int64_t owned;
+    waits_of(s, first, end, &row.first_ready, &row.nready);
+    if (tile->to == MT_OVERLAP_OUT) {
+        while (row.row >= p->rows[row.to]) row.row -= (int32_t)p->rows[row.to++];
+        return row;
+    }
+    for (int j = first; j < end; j++) {
+        row.to = j > first ? ALL : s->puts[j].peer;
+        if (s->puts[j].rows) row.row = (int32_t)s->puts[j].to_row;
+    }
+    if (p->direct) row.to = ALL;
+    row.row -= (int32_t)(me * mt_overlap_owned(p, row.to == ALL ? me : row.to, &owned));
+    return row;
+}
+
+static void add_box(struct tables *to, struct box_row box, int64_t rows, int64_t each) {
+    box.pieces = (int32_t)largest(divide_up(rows, each), 1);
+    for (int64_t i = 0; i < box.pieces; i++) {
+        mt_arena_grow(&to->arena, &to->pieces, to->npieces, &to->pieces_capacity, sizeof *to->pieces);
+        to->pieces[to->npieces++] =
+            (struct piece_row){to->nboxes, (int32_t)(i * each), (int32_t)least(each, rows - i * each), 0};
+    }
+    mt_arena_grow(&to->arena, &to->boxes, to->nboxes, &to->boxes_capacity, sizeof *to->boxes);
+    to->boxes[to->nboxes++] = box;
+}
+
+static void add_put(const struct mt_overlap *p, const struct mt_overlap_schedule *s, int j, struct tables *to) {
+    const struct mt_overlap_put *put = &s->puts[j];
+    assert(!put->rows || (put->from == MT_OVERLAP_A && put->to == MT_OVERLAP_STAGED && put->cols == p->k));
+    struct box_row box = {.kind = PUT,
+                          .peer = put->peer,
+                          .from_row = (int32_t)put->from_row,
+                          .row = (int32_t)put->to_row,
+                          .first_wait = put->first_wait,
+                          .nwaits = put->nwaits,
+                          .first_signal = j,
+                          .nsignals = 1};
+    add_box(to, box, put->rows, largest(PIECE_PUT_BYTES / largest(p->k * mt_type_size(p->type), 1), 1));
+}
+
+/* A tile that is added or copied, and the puts [first, end) after it, whose waits follow its own. */
+static void add_moved(const struct mt_overlap_schedule *s, int t, int first, int end, struct tables *to) {
+    const struct mt_overlap_tile *tile = &s->tiles[t];
+    bool sum = tile->kind == MT_TILE_ADD;
+    struct box_row box = {.kind = sum                          ? SUM
+                                  : tile->to == MT_OVERLAP_OUT ? COPY_SUM
+                                                               : COPY_OPERAND,
+                          .staged = sum ? tile->to == MT_OVERLAP_RESULT : tile->from == MT_OVERLAP_STAGED,
+                          .from_row = (int32_t)tile->from_row,
+                          .row = (int32_t)tile->row,
+                          .column = (int32_t)tile->col,
+                          .columns = (int32_t)tile->cols,
+                          .first_signal = first,
+                          .nsignals = end - first};
+    int32_t ready, nready;
+    waits_of(s, first, end, &ready, &nready);
+    assert(!tile->nwaits || !nready || ready == tile->first_wait + tile->nwaits);
+    box.first_wait = tile->nwaits ? tile->first_wait : ready;
+    box.nwaits = tile->nwaits + nready;
+    add_box(to, box, tile->rows, largest(PIECE_ELEMENTS / tile->cols, 1));
+}
+
+/* ---- the order of tiles ----
+ *
+ * Those for one rank, or of its rows, change places among each other: by bands of rows, down the columns of a band, so
+ * that tiles which are multiplied at the same time share operands in the L2 cache. Which rank's comes when stays. */
+
+struct ordered {
+    int tile, family;
+    int64_t band, column, row;
+};
+
+static int by_place(const void *a, const void *b) {
+    const struct ordered *x = a, *y = b;
+    if (x->family != y->family) return x->family < y->family ? -1 : 1;
+    if (x->band != y->band) return x->band < y->band ? -1 : 1;
+    if (x->column != y->column) return x->column < y->column ? -1 : 1;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+static struct ordered placed(const struct mt_overlap *p, const struct mt_overlap_tile *tile, int number) {
+    bool whole = p->form == MT_OVERLAP_GATHER || tile->kind == MT_TILE_COPY;
+    int64_t row = whole ? tile->row : tile->from_row;
+    int rank = 0;
+    while (tile->kind != MT_TILE_ADD && !p->direct && row >= p->rows[rank]) row -= p->rows[rank++];
+    return (struct ordered){number, (int)tile->kind * MOST_RANKS + rank, row / BAND_ROWS, tile->col, row};
+}
+
+/* order[ntiles]: the tile that is taken then. */
+static void order_tiles(const struct mt_overlap *p, const struct mt_overlap_schedule *s, struct ordered *sorted,
+                        int *order) {
+    int next[(MT_TILE_COPY + 1) * MOST_RANKS] = {0};
+    for (int t = 0; t < s->ntiles; t++) {
+        sorted[t] = placed(p, &s->tiles[t], t);
+        order[t] = sorted[t].family;
+    }
+    qsort(sorted, (size_t)s->ntiles, sizeof *sorted, by_place);
+    for (int t = s->ntiles - 1; t >= 0; t--) next[sorted[t].family] = t;
+    for (int t = 0; t < s->ntiles; t++) order[t] = sorted[next[order[t]]++].tile;
+}
+
+static void make_tables(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s, struct tables *to) {
+    to->nwaits = s->nwaits, to->nsignals = s->nputs;
+    to->waits = mt_new(&to->arena, struct wait_row, s->nwaits);
+    to->signals = mt_new(&to->arena, struct signal_row, s->nputs);
+    for (int w = 0; w < s->nwaits; w++)
+        to->waits[w] = (struct wait_row){(int32_t)mt_overlap_flag_place(p, s->waits[w].flag), s->waits[w].count,
+                                         s->waits[w].lag, s->waits[w].from};
+    for (int j = 0; j < s->nputs; j++)
+        to->signals[j] = (struct signal_row){s->puts[j].peer, (int32_t)mt_overlap_flag_place(p, s->puts[j].flag)};
+    int *order = mt_new(&to->arena, int, s->ntiles), *first_put = mt_new(&to->arena, int, s->ntiles + 1), j = 0;
+    order_tiles(p, s, mt_new(&to->arena, struct ordered, s->ntiles), order);
+    for (; j < s->nputs && s->puts[j].tile < 0; j++) add_put(p, s, j, to);
+    for (int t = 0; t <= s->ntiles; t++) {
+        while (j < s->nputs && s->puts[j].tile < t) j++;
+        first_put[t] = j;
+    }
+    for (int i = 0; i < s->ntiles; i++) {
+        int t = order[i];
+        if (s->tiles[t].kind != MT_TILE_MATMUL) {
+            add_moved(s, t, first_put[t], first_put[t + 1], to);
+            continue;
+        }
+        mt_arena_grow(&to->arena, &to->tiles, to->ntiles, &to->tiles_capacity, sizeof *to->tiles);
+        to->tiles[to->ntiles++] = tile_row(p, me, s, t, first_put[t], first_put[t + 1]);
+    }
+}
+
+/* Counters, which begin as zeros, then the tables. */
+static enum mt_status upload(const struct tables *t, struct kept *kept, struct mt_err *err) {
+    const struct {
+        const void *rows;
+        int64_t bytes;
+    } part[5] = {{t->tiles, t->ntiles * (int64_t)sizeof *t->tiles},
+                 {t->boxes, t->nboxes * (int64_t)sizeof *t->boxes},
+                 {t->pieces, t->npieces * (int64_t)sizeof *t->pieces},
+                 {t->waits, t->nwaits * (int64_t)sizeof *t->waits},
+                 {t->signals, t->nsignals * (int64_t)sizeof *t->signals}};
+    int64_t end = divide_up((WORK_HEAD + t->nboxes) * (int64_t)sizeof(uint32_t), 128) * 128;
+    for (int i = 0; i < 5; i++) {
+        kept->at[i] = end;
+        end += divide_up(part[i].bytes, 128) * 128;
+    }
+    char *image = mt_calloc((size_t)end, 1);
+    for (int i = 0; i < 5; i++)
+        if (part[i].bytes) memcpy(image + kept->at[i], part[i].rows, (size_t)part[i].bytes);
+    CUresult result = cuMemAlloc(&kept->memory, (size_t)end);
+    if (!result && (result = cuMemcpyHtoD(kept->memory, image, (size_t)end))) cuMemFree(kept->memory);
+    free(image);
+    kept->ntiles = t->ntiles, kept->nboxes = t->nboxes, kept->npieces = t->npieces;
+    return result ? cuda_fail(err, result, "tables of an overlapped GEMM") : MT_OK;
+}
+
+static struct kept *new_kept(const struct cuda_queue *queue, const struct mt_overlap *p, int me) {
+    size_t bytes = (size_t)p->n * sizeof *p->rows;
+    struct kept *kept = mt_calloc(1, sizeof *kept + 2 * bytes);
+    int64_t *shares = (int64_t *)(kept + 1);
+    memcpy(shares, p->rows, bytes);
+    memcpy(shares + p->n, p->shares, bytes);
+    kept->opening = queue->cuda->opening, kept->stream = queue->stream, kept->me = me, kept->problem = *p;
+    kept->problem.rows = shares, kept->problem.shares = shares + p->n;
+    return kept;
+}
+
+static bool is_of(const struct kept *k, const struct cuda_queue *queue, const struct cuda_overlap *o) {
+    return k->opening == queue->cuda->opening && k->stream == queue->stream && k->me == o->me &&
+           mt_overlap_equal(&k->problem, o->problem);
+}
+
+static enum mt_status find(const struct cuda_queue *queue, const struct cuda_overlap *o, const struct kept **found,
+                           struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    pthread_mutex_lock(&lock);
+    struct kept *k = all_kept;
+    while (k && !is_of(k, queue, o)) k = k->next;
+    if (!k) {
+        struct tables tables = {0};
+        make_tables(o->problem, o->me, o->schedule, &tables);
+        k = new_kept(queue, o->problem, o->me);
+        st = upload(&tables, k, err);
+        mt_arena_release(&tables.arena);
+        if (st)
+            free(k);
+        else
+            k->next = all_kept, all_kept = k;
+    }
+    pthread_mutex_unlock(&lock);
+    *found = k;
+    return st;
+}
+
+void cuda_fused_forget(const struct cuda *cuda) {
+    pthread_mutex_lock(&lock);
+    for (struct kept **at = &all_kept, *k; (k = *at);) {
+        if (k->opening != cuda->opening) {
+            at = &k->next;
+            continue;
+        }
+        *at = k->next;
+        cuMemFree(k->memory);
+        free(k);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- whether it can ---- */
+
+static bool aligned(int64_t extent, enum mt_type type) {
+    return extent * mt_type_size(type) % 16 == 0;
+}
+
+static bool lies_well(const void *address) {
+    return (uintptr_t)address % 16 == 0;
+}
+
+/* Extents of 32 bits, with room for what tiles reach beyond edges; a matrix begins where TMA can. */
+static bool fits(const struct mt_overlap *p) {
+    const int64_t most = INT32_MAX / 4;
+    return p->m < most && p->cols < most && p->k < most && p->n * p->m < most && mt_overlap_epoch_place(p) < most;
+}
+
+/* TMA wants the places of boxes at multiples of 16 bytes, also within rows: those of a transposed A are where rows of
+ * owners begin. */
+static bool begins_well(const struct mt_overlap *p) {
+    for (int r = 0; r < p->n; r++)
+        if (!p->direct && !aligned(p->rows[r], p->type)) return false;
+    return true;
+}
+
+static bool can(const struct cuda *cuda, const struct cuda_overlap *o) {
+    const struct mt_overlap *p = o->problem;
+    const struct mt_overlap_operands *x = o->operands;
+    const struct gemm_tile *tile = gemm_tile_of(p->tile[0], p->tile[1]);
+    bool gather = p->form == MT_OVERLAP_GATHER, half_out = mt_type_is_half(p->out);
+    int64_t k = gather ? p->k : p->shares[o->me], columns = gather ? p->shares[o->me] : p->cols;
+    if (cuda->sm != 90 || p->n > MOST_RANKS || !tile || !gemm_tile_stages(cuda, tile) || !fits(p)) return false;
+    if (!mt_type_is_half(p->type) || !(half_out || p->out == MT_F32) || (p->wire != p->type && p->wire != MT_F32))
+        return false;
+    if (gather && (x->trans_a || (half_out && p->out != p->type) || k == 0)) return false;
+    if (x->trans_a && !begins_well(p)) return false;
+    if (x->trans_out || !lies_well(x->a) || !lies_well(x->b) || !lies_well(x->out) || !lies_well(x->whole))
+        return false;
+    return aligned(x->trans_a ? p->m : k, p->type) && aligned(x->trans_b ? k : columns, p->type) &&
+           columns % UNIT == 0 && (!gather || k % UNIT == 0);
+}
+
+/* ---- running ---- */
+
+/* Maps of matrices that are empty are left as they are: nothing uses them. */
+static enum mt_status map(CUtensorMap *to, struct gemm_matrix x, int64_t box_columns, int64_t box_rows,
+                          struct mt_err *err) {
+    return x.rows && x.columns ? gemm_map(to, &x, box_columns, box_rows, err) : MT_OK;
+}
+
+static const void *place(const struct cuda_overlap *o, int rank, enum mt_overlap_buffer buffer, int copy,
+                         int64_t element) {
+    int64_t at =
+        mt_overlap_place(o->problem, buffer, copy) + element * mt_type_size(mt_overlap_type(o->problem, buffer));
+    return (const void *)(o->parts[rank] + (CUdeviceptr)at);
+}
+
+static enum mt_status map_operands(const struct cuda_overlap *o, struct maps *maps, struct mt_err *err) {
+    const struct mt_overlap *p = o->problem;
+    const struct mt_overlap_operands *x = o->operands;
+    bool gather = p->form == MT_OVERLAP_GATHER;
+    int64_t a[2], rows = p->tile[0], columns = p->tile[1], k = gather ? p->k : p->shares[o->me],
+                  width = gather ? p->shares[o->me] : p->cols;
+    mt_overlap_extent(p, o->me, MT_OVERLAP_A, a);
+    if (!width) a[0] = 0;
+    enum mt_status st = map(&maps->a, (struct gemm_matrix){p->type, x->a, a[x->trans_a], a[!x->trans_a], 0}, GEMM_SLAB,
+                            x->trans_a ? GEMM_SLAB : rows, err);
+    if (!st)
+        st = map(&maps->b, (struct gemm_matrix){p->type, x->b, x->trans_b ? width : k, x->trans_b ? k : width, 0},
+                 GEMM_SLAB, x->trans_b ? columns : GEMM_SLAB, err);
+    for (int copy = 0; copy < o->schedule->copies && gather && width && !st; copy++)
+        st = map(&maps->staged[copy],
+                 (struct gemm_matrix){p->type, place(o, o->me, MT_OVERLAP_STAGED, copy, 0), p->m, k, 0}, GEMM_SLAB,
+                 rows, err);
+    enum mt_type type = gather ? p->out : p->wire;
+    for (int i = 0; i < o->schedule->copies * p->n && !st; i++) {
+        int copy = i / p->n, r = i % p->n;
+        int64_t first, owned = gather ? p->rows[r] : mt_overlap_owned(p, r, &first);
+        struct gemm_matrix to = {type, NULL, owned, width, 1};
+        to.data = gather ? (const char *)x->out + start_of(p->rows, r) * width * mt_type_size(type)
+                         : place(o, r, MT_OVERLAP_SLOTS, copy, o->me * owned * width);
+        st = map(&maps->to[copy][r], to, GEMM_ROW_BYTES / mt_type_size(type), 64, err);
+    }
+    return st;
+}
+
+static struct call make_call(const struct cuda_overlap *o, const struct kept *kept) {
+    const struct mt_overlap *p = o->problem;
+    bool gather = p->form == MT_OVERLAP_GATHER;
+    int64_t first, k = gather ? p->k : p->shares[o->me];
+    struct call call = {.a = (CUdeviceptr)o->operands->a,
+                        .out = (CUdeviceptr)o->operands->out,
+                        .whole = (CUdeviceptr)o->operands->whole,
+                        .epoch = o->epoch,
+                        .work = kept->memory,
+                        .tiles = kept->memory + (CUdeviceptr)kept->at[0],
+                        .boxes = kept->memory + (CUdeviceptr)kept->at[1],
+                        .pieces = kept->memory + (CUdeviceptr)kept->at[2],
+                        .waits = kept->memory + (CUdeviceptr)kept->at[3],
+                        .signals = kept->memory + (CUdeviceptr)kept->at[4],
+                        .ntiles = kept->ntiles,
+                        .nboxes = kept->nboxes,
+                        .npieces = kept->npieces,
+                        .copies = o->schedule->copies,
+                        .me = o->me,
+                        .slabs = (int32_t)divide_up(k, GEMM_SLAB),
+                        .k = (int32_t)k,
+                        .columns = (int32_t)(gather ? p->shares[o->me] : p->cols),
+                        .owned = (int32_t)mt_overlap_owned(p, o->me, &first),
+                        .watch = o->watch};
+    for (int r = 0; r < p->n; r++) {
+        call.part[r] = o->parts[r];
+        if (!gather && mt_overlap_contributes(p, r)) call.adds |= 1u << r;
+    }
+    for (int copy = 0; copy < o->schedule->copies; copy++) {
+        call.staged[copy] = mt_overlap_place(p, MT_OVERLAP_STAGED, copy);
+        call.slots[copy] = mt_overlap_place(p, MT_OVERLAP_SLOTS, copy);
+        call.sums[copy] = mt_overlap_place(p, MT_OVERLAP_RESULT, copy);
+    }
+    return call;
+}
+
+static enum mt_status queue(const struct cuda_queue *queue, const struct cuda_overlap *o, struct mt_err *err) {
+    const struct mt_overlap *p = o->problem;
+    const struct gemm_tile *tile = gemm_tile_of(p->tile[0], p->tile[1]);
+    struct cuda *cuda = queue->cuda;
+    const struct kept *kept;
+    struct maps maps = {0};
+    char definitions[300];
+    CUfunction kernel;
+    int shared_bytes = gemm_tile_shared_bytes(cuda, tile);
+    enum mt_status st = find(queue, o, &kept, err);
+    if (!st) st = map_operands(o, &maps, err);
+    if (st) return st;
+    snprintf(definitions, sizeof definitions,
+             "-DTYPE=%s -DHALF=%s -DOUT=%s -DTURN_A=%d -DTURN_B=%d -DROWS=%d -DCOLUMNS=%d -DTOGETHER=%d -DSTAGES=%d "
+             "-DSHARE=0 -DACCUMULATE=0 -DWIRE=%s -DRESULT=%s -DRANKS=%d",
+             cuda_type(p->type), cuda_type(p->type), cuda_type(p->form == MT_OVERLAP_GATHER ? p->out : p->wire),
+             o->operands->trans_a, !o->operands->trans_b, tile->rows, tile->columns, tile->together,
+             gemm_tile_stages(cuda, tile), cuda_type(p->wire), cuda_type(p->out), p->n);
+    if ((st = cuda_kernel(cuda, "fused", definitions, "overlap_fused", shared_bytes, &kernel, err))) return st;
+    struct call call = make_call(o, kept);
+    /* A block with a tile, or with pieces for all of its movers and consumers. */
+    int64_t wanted = largest(largest(kept->ntiles, divide_up(kept->npieces, 8)), 1);
+    return cuda_launch(queue, kernel, least(wanted, cuda->nsm), GEMM_TILE_THREADS, shared_bytes,
+                       (void *[]){&maps, &call}, err);
+}
+
+const struct cuda_overlap_impl cuda_overlap_fused = {MT_OVERLAP_FUSED, can, queue};

@@ -1,0 +1,426 @@
+/* An overlapped GEMM (kernels/overlap/overlap.h) in one kernel, which reads its schedule from tables: tiles as
+ * gemm_tiles.cu multiplies them, and movers in each block that put, add and copy meanwhile.
+ *
+ *   those of mainloop.cuh, where OUT is the type that tiles are stored as: of the result (gather), or of the wire
+ *   WIRE, RESULT  types of what is sent, and of the result
+ *   RANKS         of the problem
+ *
+ * Two counters give out work, so that blocks need not all be resident: *tiles*, whose waits one thread keeps before it
+ * loads them, and *pieces* of boxes that are moved, one a warp: rows put to a peer (gather), slots added, sums copied.
+ * Tiles of partial sums are stored into their owners' slots by TMA, at once into peers' windows; their flags are raised
+ * a few slabs into the next tile, when the stores are done. Who finds no more tiles moves pieces.
+ *
+ * Nothing that others wait for waits for them in the same epoch: puts await at most the epoch before, so that any
+ * rank's kernel ends once its peers have begun. The last block sets the counters back for the next launch. */
+#include "kernels/cuda/gemm/mainloop.cuh"
+#include "kernels/cuda/window/window.cuh"
+
+/* Tiles handed to consumers; tiles whose stores may be under way; the slab of the next tile in which they are done. */
+enum { SLOTS = 4, TURNS = 8, SETTLE_AT = 8 };
+static_assert(SHARE == 0 && ACCUMULATE == 0, "");
+
+/* ---- tables: as fused.c writes them ---- */
+
+struct wait_row {
+    int place, count, lag, from; /* place: of the flag, in this rank's part of the window; from: who raises it */
+};
+struct signal_row {
+    int peer, place;
+};
+struct tile_row {
+    int staged, from_row;       /* from A, or from what was gathered */
+    int to, row, column, more;  /* the rank whose map it is stored by, or ALL; more: 0 after the last tile */
+    int first_wait, nwaits;     /* before it is loaded */
+    int first_ready, nready;    /* before it is stored */
+    int first_signal, nsignals; /* when it is stored */
+};
+enum { ALL = -1 };
+struct box_row {
+    int kind, peer, staged, pieces;     /* peer: a put's; staged: as of a tile */
+    int from_row, row, column, columns; /* row: of where it goes */
+    int first_wait, nwaits, first_signal, nsignals;
+};
+enum { PUT, SUM, COPY_SUM, COPY_OPERAND };
+struct piece_row {
+    int box, row, rows, unused; /* rows of the box */
+};
+
+/* ---- the call ---- */
+
+enum { MOST_RANKS = 8 };
+struct maps {
+    tensor_map a, b, staged[2];   /* of both copies of staging */
+    tensor_map to[2][MOST_RANKS]; /* gather: a rank's rows of the result; else this rank's slot there, both copies */
+};
+enum { TILES, PIECES, ENDED, GIVEN_UP, DONE }; /* counters; given out; blocks; 1: someone has said so */
+struct call {
+    char *part[MOST_RANKS]; /* of the window */
+    const TYPE *a;
+    RESULT *out;
+    TYPE *whole;
+    u64 *epoch; /* of the last run */
+    u32 *work;  /* tiles, pieces given out; blocks that have ended; then of each box the pieces that are done */
+    const tile_row *tiles;
+    const box_row *boxes;
+    const piece_row *pieces;
+    const wait_row *waits;
+    const signal_row *signals;
+    i64 staged[2], slots[2], sums[2]; /* places in parts of the window, of both copies */
+    int ntiles, nboxes, npieces, copies, me;
+    int slabs, k, columns, owned; /* of the result; rows that this rank adds */
+    u32 adds;                     /* the ranks that have a part in sums */
+    watch w;
+};
+
+/* What a kernel knows of its epoch. */
+struct run {
+    const call &c;
+    u64 epoch;
+    int copy;
+};
+
+/* ---- flags ---- */
+
+template <level L> __device__ inline bool await_all(const run &r, int first, int count) {
+    bool fine = true;
+    for (int i = first; i < first + count && fine; i++) {
+        wait_row flag = r.c.waits[i];
+        i64 least = ((i64)r.epoch - flag.lag) * flag.count;
+        watch w = r.c.w;
+        if (flag.from == r.c.me) w.deadline_ns *= 2; /* what this rank awaits of itself awaits a peer, which is named */
+        if (least > 0)
+            fine = wait<L>((const u64 *)(r.c.part[r.c.me] + flag.place), (u64)least, w,
+                           [&] { return !atomicExch(r.c.work + GIVEN_UP, 1); });
+    }
+    return fine;
+}
+__device__ inline void raise_all(const run &r, int first, int count) {
+    for (int i = first; i < first + count; i++) {
+        signal_row flag = r.c.signals[i];
+        word_add((u64 *)(r.c.part[flag.peer] + flag.place), 1);
+    }
+}
+/* Count one more of so many; returns whether it is the last, which sees what came before all others. */
+__device__ inline bool is_last(u32 *done, u32 all) {
+    u32 before;
+    asm volatile("atom.acq_rel.sys.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(done), "r"(all - 1) : "memory");
+    return before == all - 1;
+}
+__device__ inline bool is_last_of_block(u32 *done, u32 all) {
+    u32 before;
+    asm volatile("atom.acq_rel.cta.shared::cta.inc.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "r"(shared_address(done)), "r"(all - 1)
+                 : "memory");
+    return before == all - 1;
+}
+
+/* ---- pieces: one warp each ---- */
+
+constexpr int UNIT = 8; /* elements that a lane moves at a time */
+template <class element> struct unit {
+    static constexpr int EACH_VEC = 16 / (int)sizeof(element), VECS = UNIT / EACH_VEC;
+    vec<element, EACH_VEC> v[VECS];
+    __device__ inline void read(const element *from) {
+#pragma unroll
+        for (int i = 0; i < VECS; i++) v[i].read(from + i * EACH_VEC);
+    }
+    __device__ inline void write(element *to) const {
+#pragma unroll
+        for (int i = 0; i < VECS; i++) v[i].write(to + i * EACH_VEC);
+    }
+    __device__ inline void get(float (&x)[UNIT]) const {
+#pragma unroll
+        for (int i = 0; i < VECS; i++) v[i].get(x + i * EACH_VEC);
+    }
+    __device__ inline void set(const float (&x)[UNIT]) {
+#pragma unroll
+        for (int i = 0; i < VECS; i++) v[i].set(x + i * EACH_VEC);
+    }
+};
+
+/* Contiguous bytes, a multiple of 16. */
+__device__ inline void move_bytes(char *to, const char *from, i64 bytes) {
+    constexpr int DEEP = 8;
+    i64 n = bytes / 16, i = (i64)threadIdx.x % 32;
+    for (; i + 32 * (DEEP - 1) < n; i += 32 * DEEP) {
+        uint4 word[DEEP];
+#pragma unroll
+        for (int d = 0; d < DEEP; d++) word[d] = __ldcg((const uint4 *)from + i + 32 * d);
+#pragma unroll
+        for (int d = 0; d < DEEP; d++) ((uint4 *)to)[i + 32 * d] = word[d];
+    }
+    for (; i < n; i += 32) ((uint4 *)to)[i] = __ldcg((const uint4 *)from + i);
+}
+
+/* For each unit of `rows` by `columns`: read(place) DEEP times, then write(place, what was read); places in a matrix of
+ * `stride` columns. */
+template <int DEEP, class R, class W>
+__device__ inline void move_units(int rows, int columns, int stride, R read, W write) {
+    int across = columns / UNIT, n = rows * across;
+    for (int i = (int)threadIdx.x % 32; i < n; i += 32 * DEEP) {
+        decltype(read(0)) x[DEEP];
+        int at[DEEP];
+#pragma unroll
+        for (int d = 0; d < DEEP; d++) {
+            int u = min(i + 32 * d, n - 1), row = (int)((u32)u / (u32)across);
+            at[d] = row * stride + (u - row * across) * UNIT;
+            x[d] = read(at[d]);
+        }
+#pragma unroll
+        for (int d = 0; d < DEEP; d++)
+            if (i + 32 * d < n) write(at[d], x[d]);
+    }
+}
+
+struct slots_unit {
+    unit<WIRE> slot[RANKS];
+};
+/* The sum over ranks in order: into the result, or into everyone's window. */
+__device__ inline void add_slots(const run &r, const box_row &box, const piece_row &p) {
+    const call &c = r.c;
+    i64 first = (i64)(box.from_row + p.row) * c.columns + box.column, size = (i64)c.owned * c.columns;
+    i64 to = (i64)(box.row + p.row) * c.columns + box.column;
+    const WIRE *slots = (const WIRE *)(c.part[c.me] + c.slots[r.copy]) + first;
+    auto read = [&](int at) {
+        slots_unit x;
+#pragma unroll
+        for (int s = 0; s < RANKS; s++)
+            if (c.adds >> s & 1) x.slot[s].read(slots + s * size + at);
+        return x;
+    };
+    auto write = [&](int at, const slots_unit &x) {
+        float sum[UNIT] = {};
+#pragma unroll
+        for (int s = 0; s < RANKS; s++) {
+            if (!(c.adds >> s & 1)) continue;
+            float more[UNIT];
+            x.slot[s].get(more);
+#pragma unroll
+            for (int i = 0; i < UNIT; i++) sum[i] += more[i];
+        }
+        if (box.staged) { /* sums of all rows are in windows first */
+            unit<WIRE> y;
+            y.set(sum);
+#pragma unroll
+            for (int q = 0; q < RANKS; q++) y.write((WIRE *)(c.part[q] + c.sums[r.copy]) + to + at);
+        } else {
+            unit<RESULT> y;
+            y.set(sum);
+            y.write(c.out + to + at);
+        }
+    };
+    move_units<RANKS <= 2 ? 2 : 1>(p.rows, box.columns, c.columns, read, write);
+}
+__device__ inline void copy_sums(const run &r, const box_row &box, const piece_row &p) {
+    const call &c = r.c;
+    i64 first = (i64)(box.row + p.row) * c.columns + box.column;
+    const WIRE *from = (const WIRE *)(c.part[c.me] + c.sums[r.copy]) + first;
+    auto read = [&](int at) {
+        unit<WIRE> x;
+        x.read(from + at);
+        return x;
+    };
+    auto write = [&](int at, const unit<WIRE> &x) {
+        unit<RESULT> y;
+        float values[UNIT];
+        x.get(values);
+        y.set(values);
+        y.write(c.out + first + at);
+    };
+    move_units<4>(p.rows, box.columns, c.columns, read, write);
+}
+__device__ inline void put_rows(const run &r, const box_row &box, const piece_row &p) {
+    i64 row_bytes = (i64)r.c.k * (int)sizeof(TYPE);
+    move_bytes(r.c.part[box.peer] + r.c.staged[r.copy] + (box.row + p.row) * row_bytes,
+               (const char *)r.c.a + (box.from_row + p.row) * row_bytes, p.rows * row_bytes);
+}
+/* Of the operand, to where it is kept. */
+__device__ inline void copy_operand(const run &r, const box_row &box, const piece_row &p) {
+    const call &c = r.c;
+    const TYPE *operand = box.staged ? (const TYPE *)(c.part[c.me] + c.staged[r.copy]) : c.a;
+    const TYPE *from = operand + (i64)(box.from_row + p.row) * c.k + box.column;
+    TYPE *to = c.whole + (i64)(box.row + p.row) * c.k + box.column;
+    auto read = [&](int at) {
+        unit<TYPE> x;
+        x.read(from + at);
+        return x;
+    };
+    move_units<4>(p.rows, box.columns, c.k, read, [&](int at, const unit<TYPE> &x) { x.write(to + at); });
+}
+
+__device__ inline void move_pieces(const run &r) {
+    for (;;) {
+        int i = 0;
+        if (threadIdx.x % 32 == 0) i = (int)atomicAdd(r.c.work + PIECES, 1);
+        i = __shfl_sync(~0u, i, 0);
+        if (i >= r.c.npieces) return;
+        const piece_row p = r.c.pieces[i];
+        const box_row box = r.c.boxes[p.box];
+        if (!await_all<WARP>(r, box.first_wait, box.nwaits)) return;
+        __syncwarp();
+        switch (box.kind) {
+        case PUT: put_rows(r, box, p); break;
+        case SUM: add_slots(r, box, p); break;
+        case COPY_SUM: copy_sums(r, box, p); break;
+        case COPY_OPERAND: copy_operand(r, box, p); break;
+        }
+        __syncwarp();
+        if (box.nsignals && threadIdx.x % 32 == 0 && is_last(r.c.work + DONE + p.box, (u32)box.pieces))
+            raise_all(r, box.first_signal, box.nsignals);
+        __syncwarp();
+    }
+}
+
+/* ---- tiles ---- */
+
+/* Tiles on their way to consumers. */
+struct hand {
+    tile_row tile[SLOTS];
+    u64 full[SLOTS], empty[SLOTS];
+    u32 stored[TURNS]; /* by one of two groups */
+};
+struct place_of_hand {
+    int slot;
+    u32 parity;
+    __device__ inline void next() {
+        if (++slot == SLOTS) slot = 0, parity ^= 1;
+    }
+};
+__device__ inline void hand_arrive(u64 *barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
+/* One thread: tiles from the counter, to consumers, and their slabs. While it loads one, it looks for the next. */
+__device__ inline tile_row tile_of(const call &c, int i) {
+    return i < c.ntiles ? c.tiles[i] : tile_row{};
+}
+__device__ inline void load_tiles(const run &r, const maps &maps, const stages &m, hand &h) {
+    enum { TAKE_AT = 1, LOOK_AT = 3 };
+    ring at = {0, 0};
+    place_of_hand to = {0, 0};
+    int next = 0;
+    for (tile_row t = tile_of(r.c, (int)atomicAdd(r.c.work + TILES, 1)), ahead;; t = ahead, to.next()) {
+        if (t.nwaits) {
+            t.more &= (int)await_all<THREAD>(r, t.first_wait, t.nwaits);
+            proxy_fence(); /* peers' stores, before loads by TMA */
+        }
+        barrier_wait(shared_address(&h.empty[to.slot]), to.parity ^ 1);
+        h.tile[to.slot] = t;
+        hand_arrive(&h.full[to.slot]);
+        if (!t.more) return;
+        const tensor_map *a = t.staged ? &maps.staged[r.copy] : &maps.a;
+        for (int s = 0; s < r.c.slabs; s++, at.next()) {
+            u32 stage = m.base + (u32)(at.stage * STAGE_BYTES), barrier = m.full + 8 * (u32)at.stage;
+            barrier_wait(m.empty + 8 * (u32)at.stage, at.parity ^ 1);
+            barrier_expect(barrier, STAGE_BYTES);
+            load_slab<ROWS, TURN_A, false>(stage, a, t.from_row, s * SLAB, barrier, 0);
+            load_slab<COLUMNS, TURN_B, false>(stage + A_BYTES, &maps.b, t.column, s * SLAB, barrier, 0);
+            if (s == TAKE_AT) next = (int)atomicAdd(r.c.work + TILES, 1);
+            if (s == LOOK_AT) ahead = tile_of(r.c, next);
+        }
+        if (r.c.slabs <= TAKE_AT) next = (int)atomicAdd(r.c.work + TILES, 1);
+        if (r.c.slabs <= LOOK_AT) ahead = tile_of(r.c, next);
+    }
+}
+
+/* The thread that leads a group: its stores of a tile are done, and when those of the other group are too, so says the
+ * flag. */
+struct unsettled {
+    int first, count, turn; /* signals; 0: nothing is awaited */
+    __device__ inline void settle(const run &r, hand &h) {
+        if (count <= 0) return;
+        stores_done();
+        proxy_fence();
+        if (!TOGETHER || is_last_of_block(&h.stored[turn], CONSUMERS)) raise_all(r, first, count);
+        count = 0;
+    }
+};
+
+__device__ inline void multiply_tiles(const run &r, const maps &maps, const stages &m, hand &h) {
+    int group = (int)threadIdx.x / 128, stored = 0, first = TOGETHER ? group * EACH : 0;
+    u32 room = m.base + STAGES * STAGE_BYTES + (u32)(group * CHUNKS * CHUNK_BYTES);
+    bool leads = threadIdx.x % 128 == 0;
+    int settle_at = min(SETTLE_AT, r.c.slabs - 1);
+    unsettled before = {0, 0, 0};
+    ring at = {0, 0};
+    place_of_hand from = {0, 0};
+    for (int turn = 0;; turn++, from.next()) {
+        barrier_wait(shared_address(&h.full[from.slot]), from.parity);
+        const tile_row t = h.tile[from.slot];
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) hand_arrive(&h.empty[from.slot]);
+        bool mine = TOGETHER || turn % CONSUMERS == group;
+        if (!TOGETHER && mine && turn) await_turn(group);
+        if (!t.more) break;
+        if (!mine) {
+            at.skip(r.c.slabs);
+            continue;
+        }
+        float c[HALVES][COLUMNS / 8][4] = {};
+        int last = multiply_slabs(c, at, r.c.slabs, m, first, [&](int s) {
+            if (s == settle_at && leads) before.settle(r, h);
+        });
+        if (!TOGETHER) give_turn(1 - group);
+        multiply_finish(c, last, m);
+        bool fine = true;
+        if (leads) {
+            before.settle(r, h);
+            fine = await_all<THREAD>(r, t.first_ready, t.nready);
+        }
+        store_tile(c, room, group, stored, [&](u32 chunk, int row, int column) {
+            if (!fine) return;
+            int x = t.column + column, y = t.row + first + row;
+            if (t.to != ALL) store_box(chunk, &maps.to[r.copy][t.to], x, y, 0);
+#pragma unroll
+            for (int q = 0; q < RANKS; q++)
+                if (t.to == ALL) store_box(chunk, &maps.to[r.copy][q], x, y, 0);
+        });
+        if (leads && fine) {
+            before = {t.first_signal, t.nsignals, turn % TURNS};
+            if (!TOGETHER) before.settle(r, h);
+        }
+    }
+    if (leads) {
+        before.settle(r, h);
+        stores_done();
+    }
+    __syncwarp();
+}
+
+extern "C" __global__ void __launch_bounds__(128 * (CONSUMERS + 1), 1)
+    overlap_fused(const __grid_constant__ maps maps, const __grid_constant__ call c) {
+    extern __shared__ char memory[];
+    __shared__ alignas(8) u64 barriers[BARRIERS];
+    __shared__ alignas(16) hand h;
+    const stages m = {align_stages(memory), shared_address(barriers), shared_address(barriers) + 8 * STAGES};
+    if (threadIdx.x == 0) {
+        init_stages(m);
+        for (int s = 0; s < SLOTS; s++) {
+            barrier_init(shared_address(&h.full[s]), 1);
+            barrier_init(shared_address(&h.empty[s]), 4 * CONSUMERS);
+        }
+        for (int t = 0; t < TURNS; t++) h.stored[t] = 0;
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    u64 epoch = *c.epoch + 1;
+    const run r = {c, epoch, (int)(epoch % (u64)c.copies)};
+    __syncthreads();
+    if (threadIdx.x >= 128 * CONSUMERS) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 104;");
+        if (threadIdx.x >= 128 * CONSUMERS + 32)
+            move_pieces(r);
+        else if (threadIdx.x % 32 == 0)
+            load_tiles(r, maps, m, h);
+        __syncwarp();
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 200;");
+        multiply_tiles(r, maps, m, h);
+        move_pieces(r);
+    }
+    __syncthreads();
+    if (threadIdx.x || !is_last(c.work + ENDED, gridDim.x)) return;
+    *c.epoch = epoch;
+    c.work[TILES] = c.work[PIECES] = c.work[GIVEN_UP] = 0;
+    for (int i = 0; i < c.nboxes && word_load(c.w.aborted); i++) c.work[DONE + i] = 0; /* pieces that were left */
+}

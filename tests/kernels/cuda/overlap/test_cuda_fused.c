@@ -1,0 +1,522 @@
+/* Overlapped GEMMs in one kernel, of several ranks on one GPU, against fp64: each form, ragged and empty shares, odd
+ * extents, types, transposes and tiles; ten epochs with equal bits, results and staging poisoned; as graphs; and
+ * without a peer, which ends by the deadline and names the flag. */
+#include "tests/kernels/cuda/overlap/one_gpu.h"
+
+static const uint64_t seed = 20261123;
+
+struct job {
+    const char *name;
+    enum mt_overlap_form form;
+    int n;
+    int64_t m, cols, k, rows[MOST_GPU_RANKS], shares[MOST_GPU_RANKS];
+    enum mt_type type, out, wire;
+    int64_t tile[2], chunk;
+    int mix;
+    bool direct, keep, trans_a, trans_b;
+};
+
+static const struct job jobs[] = {
+    {"one rank",
+     MT_OVERLAP_GATHER,
+     1,
+     300,
+     264,
+     200,
+     {300},
+     {264},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {128, 256},
+     .chunk = 128},
+    {"even",
+     MT_OVERLAP_GATHER,
+     2,
+     512,
+     512,
+     256,
+     {256, 256},
+     {256, 256},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {128, 256},
+     .chunk = 128},
+    {"ragged",
+     MT_OVERLAP_GATHER,
+     3,
+     1001,
+     840,
+     328,
+     {500, 1, 500},
+     {200, 584, 56},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {128, 256},
+     .chunk = 100,
+     .trans_b = true},
+    {"kept",
+     MT_OVERLAP_GATHER,
+     3,
+     777,
+     264,
+     1032,
+     {77, 0, 700},
+     {256, 8, 0},
+     MT_F16,
+     MT_F32,
+     MT_F16,
+     {128, 128},
+     .chunk = 64,
+     .keep = true},
+    {"large",
+     MT_OVERLAP_GATHER,
+     2,
+     2500,
+     3000,
+     1096,
+     {1000, 1500},
+     {1800, 1200},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {256, 128},
+     .chunk = 512},
+    {"small tiles",
+     MT_OVERLAP_GATHER,
+     2,
+     260,
+     272,
+     64,
+     {200, 60},
+     {136, 136},
+     MT_BF16,
+     MT_F32,
+     MT_BF16,
+     {64, 64},
+     .chunk = 32},
+    {"even",
+     MT_OVERLAP_SCATTER,
+     2,
+     512,
+     512,
+     512,
+     {256, 256},
+     {256, 256},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {128, 256},
+     .chunk = 1},
+    {"one rank", MT_OVERLAP_SCATTER, 1, 300, 264, 200, {300}, {200}, MT_BF16, MT_BF16, MT_BF16, {128, 256}, .chunk = 1},
+    {"ragged",
+     MT_OVERLAP_SCATTER,
+     3,
+     1000,
+     840,
+     808,
+     {500, 1, 499},
+     {400, 8, 400},
+     MT_BF16,
+     MT_F32,
+     MT_BF16,
+     {128, 256},
+     .chunk = 1,
+     .mix = 2},
+    {"f32 wire",
+     MT_OVERLAP_SCATTER,
+     2,
+     648,
+     520,
+     640,
+     {304, 344},
+     {512, 128},
+     MT_F16,
+     MT_F32,
+     MT_F32,
+     {128, 192},
+     .chunk = 1,
+     .trans_a = true,
+     .trans_b = true},
+    {"empty shares",
+     MT_OVERLAP_SCATTER,
+     3,
+     520,
+     264,
+     640,
+     {0, 416, 104},
+     {256, 0, 384},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {128, 128},
+     .chunk = 1,
+     .trans_a = true},
+    {"large",
+     MT_OVERLAP_SCATTER,
+     2,
+     3000,
+     2504,
+     1608,
+     {1700, 1300},
+     {800, 808},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {128, 256},
+     .chunk = 1,
+     .mix = 3},
+    {"even",
+     MT_OVERLAP_REDUCE,
+     2,
+     512,
+     512,
+     512,
+     {256, 256},
+     {256, 256},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {128, 256},
+     .chunk = 1},
+    {"ragged",
+     MT_OVERLAP_REDUCE,
+     3,
+     1000,
+     840,
+     808,
+     {500, 1, 499},
+     {400, 8, 400},
+     MT_BF16,
+     MT_F32,
+     MT_BF16,
+     {64, 256},
+     .chunk = 1,
+     .mix = 1},
+    {"f32 wire",
+     MT_OVERLAP_REDUCE,
+     2,
+     304,
+     520,
+     640,
+     {4, 300},
+     {512, 128},
+     MT_F16,
+     MT_F16,
+     MT_F32,
+     {128, 64},
+     .chunk = 1},
+    {"direct",
+     MT_OVERLAP_REDUCE,
+     2,
+     1000,
+     520,
+     640,
+     {500, 500},
+     {312, 328},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {128, 256},
+     .chunk = 1,
+     .direct = true},
+    {"direct, empty shares",
+     MT_OVERLAP_REDUCE,
+     3,
+     200,
+     520,
+     640,
+     {100, 100, 0},
+     {0, 312, 328},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {64, 128},
+     .chunk = 1,
+     .direct = true},
+};
+
+static struct mt_overlap problem_of(const struct job *j) {
+    return (struct mt_overlap){.form = j->form,
+                               .n = j->n,
+                               .m = j->m,
+                               .cols = j->cols,
+                               .k = j->k,
+                               .rows = j->rows,
+                               .shares = j->shares,
+                               .type = j->type,
+                               .out = j->out,
+                               .wire = j->wire,
+                               .tile = {j->tile[0], j->tile[1]},
+                               .chunk = j->chunk,
+                               .mix = j->mix,
+                               .direct = j->direct,
+                               .keep = j->keep};
+}
+
+/* ---- the reference: A and B as rounded to the type, the product, and the magnitudes of what is rounded ---- */
+
+struct reference {
+    double *a, *b, *y, *error; /* error: what rounding may add up to */
+};
+
+static int64_t start_of(const int64_t *shares, int r) {
+    int64_t start = 0;
+    for (int q = 0; q < r; q++) start += shares[q];
+    return start;
+}
+
+static double epsilon(enum mt_type type) {
+    return type == MT_BF16 ? 0x1p-8 : type == MT_F16 ? 0x1p-11 : 0x1p-23;
+}
+
+static double *random_matrix(const struct job *j, int64_t count, uint64_t stream) {
+    double *x = mt_malloc((size_t)count * sizeof *x);
+    char element[8];
+    for (int64_t i = 0; i < count; i++) {
+        mt_type_store(j->type, element, 0, 2 * mt_random_uniform(seed, stream, (uint64_t)i) - 1);
+        x[i] = mt_type_load(j->type, element, 0);
+    }
+    return x;
+}
+
+static struct reference make_reference(const struct job *j) {
+    struct reference want = {random_matrix(j, j->m * j->k, 1), random_matrix(j, j->k * j->cols, 2), NULL, NULL};
+    want.y = mt_calloc((size_t)(j->m * j->cols), sizeof *want.y);
+    want.error = mt_calloc((size_t)(j->m * j->cols), sizeof *want.error);
+    bool sums = j->form != MT_OVERLAP_GATHER;
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = 0; i < j->m; i++) {
+        double *y = want.y + i * j->cols, *error = want.error + i * j->cols;
+        double *line = mt_malloc((size_t)j->cols * sizeof *line);
+        for (int s = 0; s < (sums ? j->n : 1); s++) {
+            int64_t begin = sums ? start_of(j->shares, s) : 0, end = sums ? begin + j->shares[s] : j->k;
+            memset(line, 0, (size_t)j->cols * sizeof *line);
+            for (int64_t k = begin; k < end; k++)
+                for (int64_t c = 0; c < j->cols; c++) line[c] += want.a[i * j->k + k] * want.b[k * j->cols + c];
+            for (int64_t c = 0; c < j->cols; c++) {
+                y[c] += line[c];
+                error[c] += sums ? epsilon(j->wire) * fabs(line[c]) : 0;
+            }
+        }
+        for (int64_t c = 0; c < j->cols; c++) {
+            bool twice = j->form == MT_OVERLAP_REDUCE && !j->direct; /* the sum goes over the wire as well */
+            error[c] += (epsilon(j->out) + (twice ? 2 * epsilon(j->wire) : 0)) * fabs(y[c]) + 1e-5 * sqrt((double)j->k);
+        }
+        free(line);
+    }
+    return want;
+}
+
+/* Rows and columns of `from`, which is `stride` wide, as the type; `turned`: transposed. */
+static void upload(const struct job *j, void *to, const double *from, int64_t stride, const int64_t box[4],
+                   bool turned) {
+    int64_t rows = box[1], cols = box[3], bytes = rows * cols * mt_type_size(j->type);
+    char *host = mt_malloc((size_t)bytes + 1);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; c < cols; c++)
+            mt_type_store(j->type, host, turned ? c * rows + i : i * cols + c,
+                          from[(box[0] + i) * stride + box[2] + c]);
+    if (bytes) CHECK_OK(mt_device_copy_in(device, to, host, bytes, &err), err);
+    free(host);
+}
+
+static void upload_all(const struct job *j, struct gpu_ranks *g, const struct reference *want) {
+    bool gather = j->form == MT_OVERLAP_GATHER;
+    for (int r = 0; r < j->n; r++) {
+        int64_t share = start_of(j->shares, r), width = j->shares[r];
+        int64_t a[4] = {gather ? start_of(j->rows, r) : 0, gather ? j->rows[r] : j->m, gather ? 0 : share,
+                        gather ? j->k : width};
+        int64_t b[4] = {gather ? 0 : share, gather ? j->k : width, gather ? share : 0, gather ? width : j->cols};
+        upload(j, g->rank[r].a, want->a, j->k, a, j->trans_a);
+        upload(j, g->rank[r].b, want->b, j->cols, b, j->trans_b);
+    }
+}
+
+/* ---- runs ---- */
+
+static void poison(struct gpu_ranks *g) {
+    for (int r = 0; r < g->problem->n; r++) {
+        gpu_fill(g->rank[r].out, 0xff, g->rank[r].bytes[MT_OVERLAP_OUT]);
+        gpu_fill(g->rank[r].whole, 0xff, g->rank[r].bytes[MT_OVERLAP_WHOLE]);
+    }
+    GPU(gpu.context_sync());
+}
+
+static void sync_all(struct gpu_ranks *g) {
+    for (int r = 0; r < g->problem->n; r++) {
+        uint64_t words[5];
+        GPU(gpu.stream_sync(g->rank[r].queue.stream));
+        CHECK_OK(mt_device_copy_out(device, words, (void *)g->rank[r].words, sizeof words, &err), err);
+        CHECK(!words[0], "rank %d gave up: flag at byte %lld of its window is %llu, %llu was awaited", r,
+              (long long)(words[1] - (uint64_t)g->rank[r].window), (unsigned long long)words[2],
+              (unsigned long long)words[3]);
+    }
+}
+
+/* All that a rank has got: its result, then A where it is kept. To be freed. */
+static char *results_of(const struct gpu_rank *rank, int64_t *bytes) {
+    int64_t out = rank->bytes[MT_OVERLAP_OUT], whole = rank->bytes[MT_OVERLAP_WHOLE];
+    char *host = mt_malloc((size_t)(*bytes = out + whole) + 1);
+    if (out) CHECK_OK(mt_device_copy_out(device, host, rank->out, out, &err), err);
+    if (whole) CHECK_OK(mt_device_copy_out(device, host + out, rank->whole, whole, &err), err);
+    return host;
+}
+
+static int wrong_elements(const struct job *j, int r, const char *got, const struct reference *want) {
+    bool gather = j->form == MT_OVERLAP_GATHER, all = gather || j->form == MT_OVERLAP_REDUCE;
+    int64_t first = all ? 0 : start_of(j->rows, r), rows = all ? j->m : j->rows[r];
+    int64_t col = gather ? start_of(j->shares, r) : 0, cols = gather ? j->shares[r] : j->cols;
+    int wrong = 0;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; c < cols; c++) {
+            double y = mt_type_load(j->out, got, i * cols + c);
+            int64_t at = (first + i) * j->cols + col + c;
+            if (fabs(y - want->y[at]) <= want->error[at]) continue;
+            if (!wrong++)
+                fprintf(stderr, "%s, %s: rank %d [%lld, %lld] is %g, not %g +- %g\n", mt_overlap_name(j->form), j->name,
+                        r, (long long)i, (long long)c, y, want->y[at], want->error[at]);
+        }
+    const char *whole = got + rows * cols * mt_type_size(j->out);
+    for (int64_t i = 0; j->keep && i < j->m * j->k; i++) {
+        double a = mt_type_load(j->type, whole, i);
+        if (a == want->a[i]) continue;
+        if (!wrong++)
+            fprintf(stderr, "%s, %s: rank %d: element %lld of A is %g, not %g\n", mt_overlap_name(j->form), j->name, r,
+                    (long long)i, a, want->a[i]);
+    }
+    return wrong;
+}
+
+/* The first run against the reference, later ones against the first; ranks of an AllReduce have the same bits. */
+static int compare(const struct job *j, struct gpu_ranks *g, const struct reference *want, char **before) {
+    int wrong = 0;
+    for (int r = 0; r < j->n; r++) {
+        int64_t bytes;
+        char *got = results_of(&g->rank[r], &bytes);
+        if (!before[r]) {
+            wrong += wrong_elements(j, r, got, want);
+            before[r] = got;
+            wrong += j->form == MT_OVERLAP_REDUCE && memcmp(got, before[0], (size_t)bytes);
+            continue;
+        }
+        if (memcmp(got, before[r], (size_t)bytes)) {
+            fprintf(stderr, "%s, %s: rank %d: other bits in another run\n", mt_overlap_name(j->form), j->name, r);
+            wrong++;
+        }
+        free(got);
+    }
+    return wrong;
+}
+
+/* ---- tests ---- */
+
+static int runs_job(const struct job *j) {
+    enum { RUNS = 10, REPLAYS = 3, IN_GRAPH = 3 };
+    struct mt_overlap p = problem_of(j);
+    struct gpu_ranks g;
+    struct reference want = make_reference(j);
+    char *before[MOST_GPU_RANKS] = {NULL};
+    CUgraphExec exec[MOST_GPU_RANKS];
+    int wrong = 0;
+    make_ranks(&g, &p, j->trans_a, j->trans_b, 20);
+    upload_all(j, &g, &want);
+    for (int r = 0; r < j->n; r++) exec[r] = capture_rank(&g.rank[r], IN_GRAPH);
+    for (int run = 0; run < RUNS; run++) {
+        poison(&g);
+        for (int r = 0; r < j->n; r++) queue_rank(&g.rank[(r + run) % j->n]);
+        sync_all(&g);
+        wrong += compare(j, &g, &want, before);
+    }
+    for (int run = 0; run < REPLAYS; run++) {
+        poison(&g);
+        for (int r = 0; r < j->n; r++) GPU(gpu.launch(exec[r], g.rank[r].queue.stream));
+        sync_all(&g);
+        wrong += compare(j, &g, &want, before);
+    }
+    for (int r = 0; r < j->n; r++) {
+        free(before[r]);
+        GPU(gpu.exec_free(exec[r]));
+    }
+    free_ranks(&g);
+    free(want.a), free(want.b), free(want.y), free(want.error);
+    return wrong;
+}
+
+/* Only rank 0 of two runs: it gives up, and what it names is one of its flags, which is behind. */
+static void lacks_peer(enum mt_overlap_form form) {
+    const int64_t rows[] = {300, 212}, shares[] = {256, 256};
+    const struct mt_overlap p = {form,   2,       512,     512,     512,        rows,
+                                 shares, MT_BF16, MT_BF16, MT_BF16, {128, 256}, .chunk = 128};
+    struct gpu_ranks g;
+    uint64_t words[5];
+    make_ranks(&g, &p, false, false, 0.2);
+    gpu_fill(g.rank[0].a, 0, g.rank[0].bytes[MT_OVERLAP_A]);
+    gpu_fill(g.rank[0].b, 0, g.rank[0].b_bytes);
+    GPU(gpu.context_sync());
+    queue_rank(&g.rank[0]);
+    GPU(gpu.stream_sync(g.rank[0].queue.stream));
+    CHECK_OK(mt_device_copy_out(device, words, (void *)g.rank[0].words, sizeof words, &err), err);
+    int64_t place = (int64_t)(words[1] - (uint64_t)g.rank[0].window);
+    CHECK_EQ(words[0], 1);
+    CHECK(place >= 0 && place < mt_overlap_epoch_place(&p) && place % 8 == 0, "%lld", (long long)place);
+    CHECK_EQ(words[2], 0);
+    CHECK_EQ(words[3], 1);
+    bool peers = false; /* the flag is raised by rank 1 */
+    for (int w = 0; w < g.rank[0].schedule.nwaits; w++) {
+        const struct mt_overlap_wait *wait = &g.rank[0].schedule.waits[w];
+        peers |= mt_overlap_flag_place(&p, wait->flag) == place && wait->from == 1;
+    }
+    CHECK(peers, "byte %lld", (long long)place);
+    /* The next runs are as the first ones. */
+    reset_windows(&g);
+    CUgraphExec warm = capture_rank(&g.rank[1], 1);
+    for (int run = 0; run < 2; run++) {
+        for (int r = 0; r < 2; r++) queue_rank(&g.rank[r]);
+        for (int r = 0; r < 2; r++) GPU(gpu.stream_sync(g.rank[r].queue.stream));
+    }
+    CHECK_OK(mt_device_copy_out(device, words, (void *)g.rank[0].words, sizeof words, &err), err);
+    CHECK_EQ(words[0], 0);
+    GPU(gpu.exec_free(warm));
+    free_ranks(&g);
+}
+
+/* Columns of a transposed A that begin where TMA cannot: left to others. */
+static void refuses_unaligned(void) {
+    const int64_t rows[2][2] = {{300, 212}, {304, 208}}, shares[] = {256, 256};
+    for (int aligned = 0; aligned < 2; aligned++)
+        for (int turned = 0; turned < 2; turned++) {
+            const struct mt_overlap p = {MT_OVERLAP_SCATTER, 2,           512,    512,    512,
+                                         rows[aligned],      shares,      MT_F16, MT_F16, MT_F16,
+                                         {128, 256},         .chunk = 128};
+            const struct mt_overlap_operands operands = {.trans_a = turned};
+            const struct cuda_overlap overlap = {.problem = &p, .operands = &operands};
+            CHECK_EQ(fused->can(&cuda_of(device)->cuda, &overlap), aligned || !turned);
+        }
+}
+
+int main(int argc, char **argv) {
+    if (!open_gpu()) {
+        printf("no GPU: %s\n", err.text);
+        return 77;
+    }
+    if (cuda_of(device)->cuda.sm != 90) {
+        printf("the kernel is for compute capability 9.0\n");
+        return 77;
+    }
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        if (argc > 1 && strtoll(argv[1], NULL, 10) != (long long)i) continue;
+        int more = runs_job(&jobs[i]);
+        if (more) fprintf(stderr, "FAILED %s, %s: %d\n", mt_overlap_name(jobs[i].form), jobs[i].name, more);
+        wrong += more;
+    }
+    CHECK_EQ(wrong, 0);
+    if (argc > 1) return 0;
+    refuses_unaligned();
+    for (enum mt_overlap_form form = 0; form < MT_OVERLAP_NFORMS; form++) lacks_peer(form);
+    mt_device_close(device);
+    return 0;
+}
