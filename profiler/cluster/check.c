@@ -14,6 +14,8 @@ struct range {
 /* Wide, but bounded so that no computation overflows. */
 static const struct range positive = {0, 1e9, true}, not_negative = {0, 1e9, false}, part = {0, 1, false};
 static const struct range rate = {1, 1e24, false}, rate_or_none = {0, 1e24, false}, factor = {1e-6, 1e6, false};
+/* Of a measured time to a line's, which is next to nothing for small messages where noise has hidden the latency. */
+static const struct range of_line = {1e-12, 1e12, false};
 static const struct range none = {0, 0, false};
 static const struct range bytes = {0, 0x1p50, false}, node_bytes = {0, 0x1p62, false};
 static const struct range count = {0, 1 << 18, false}, node_count = {0, 1 << 30, false};
@@ -258,9 +260,9 @@ static enum mt_status check_fit(const struct mt_cluster_group *group, int g, int
     for (int p = 0; p < fit->npoints; p++) {
         if (fit->size_bytes[p] < 1 || (p && fit->size_bytes[p] <= fit->size_bytes[p - 1]))
             return mt_fail(err, MT_EINPUT, "groups[%d].fits[%d].size_bytes[%d]: must rise, from 1", g, f, p);
-        if ((st = check_number(fit->ratio[p], factor, err, "groups[%d].fits[%d].ratio[%d]", g, f, p)) ||
+        if ((st = check_number(fit->ratio[p], of_line, err, "groups[%d].fits[%d].ratio[%d]", g, f, p)) ||
             (fit->skew != 0 &&
-             (st = check_number(fit->skewed_ratio[p], factor, err, "groups[%d].fits[%d].skewed_ratio[%d]", g, f, p))))
+             (st = check_number(fit->skewed_ratio[p], of_line, err, "groups[%d].fits[%d].skewed_ratio[%d]", g, f, p))))
             return st;
     }
     if (fit->skew != 0 && !(fit->skew > 1 && fit->skew <= MT_CLUSTER_MOST_DEVICES))
