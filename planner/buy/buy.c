@@ -154,7 +154,9 @@ enum mt_status mt_buy_search(const struct mt_buy *buy, struct mt_purchase **purc
     for (int i = 0; i < buy->nitems && !st; i++)
         if (kept[i]) items[local.nitems++] = buy->items[i];
     if (!local.limits.devices) local.limits.devices = MT_PURCHASE_MOST_DEVICES;
-    if (!local.exact) local.exact = MT_BUY_EXACT;
+    if (!local.exact) local.exact = MT_BUY_EXACT_PLANS / (buy->njobs ? buy->njobs : 1);
+    if (!buy->exact && local.exact > MT_BUY_EXACT) local.exact = MT_BUY_EXACT;
+    if (local.exact < 1) local.exact = 1;
     if (!local.most_judged) local.most_judged = MT_BUY_MOST_JUDGED;
     if (local.threads < 1) local.threads = 1;
     struct mt_work_memo **works = mt_new(&arena, struct mt_work_memo *, buy->njobs);

@@ -27,7 +27,7 @@
 #include "planner/work/memo.h"
 
 #define MT_BUY_SLACK 0.005
-enum { MT_BUY_MOST_NEXT = 8, MT_BUY_EXACT = 120, MT_BUY_MOST_JUDGED = 400 };
+enum { MT_BUY_MOST_NEXT = 8, MT_BUY_EXACT = 300, MT_BUY_EXACT_PLANS = 360, MT_BUY_MOST_JUDGED = 400 };
 
 struct mt_buy {
     const struct mt_catalogue_item *items;
@@ -41,12 +41,13 @@ struct mt_buy {
     bool by_cost;                     /* rows in the order of cost instead of time */
     double net_bps;                   /* the network of nodes that do not say; 0: that of hardware.def */
     int nnext;
-    double next[MT_BUY_MOST_NEXT];                           /* sums of money beyond the budget */
-    int rows;                                                /* at most so many, beside the frontier's */
-    int exact, most_judged;                                  /* 0: MT_BUY_EXACT, MT_BUY_MOST_JUDGED */
-    int threads;                                             /* at least 1 */
-    struct mt_work_memo *const *works;                       /* [njobs]: of judging, or null; the search has its own */
-    bool bottlenecks;                                        /* fill in what binds each row's jobs */
+    double next[MT_BUY_MOST_NEXT];     /* sums of money beyond the budget */
+    int rows;                          /* at most so many, beside the frontier's */
+    int exact;                         /* 0: MT_BUY_EXACT, fewer for several jobs: MT_BUY_EXACT_PLANS of all of them */
+    int most_judged;                   /* 0: MT_BUY_MOST_JUDGED */
+    int threads;                       /* at least 1 */
+    struct mt_work_memo *const *works; /* [njobs]: of judging, or null; the search has its own */
+    bool bottlenecks;                  /* fill in what binds each row's jobs */
     void (*judged)(void *context, int judged, double money); /* or null: told of progress */
     void *context;
 };

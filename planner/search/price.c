@@ -41,7 +41,7 @@ enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *p
 
 static const double worth_overlapping = 0.98; /* of the step's time, what it may take at most to be chosen */
 
-/* Only CPUs run them. */
+/* On CPUs: what GPUs gain was not measured over links between them, so there the job must ask. */
 static bool may_overlap(const struct mt_search *search, const struct mt_plan *plan) {
     const struct mt_cluster *cluster = search->costs->cluster;
     bool all = plan->nplaces > 1 && search->fixed.decisions.overlapped < 0;
