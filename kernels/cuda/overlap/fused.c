@@ -280,10 +280,12 @@ static enum mt_status find(const struct cuda_queue *queue, const struct cuda_ove
         k = new_kept(queue, o->problem, o->me);
         st = upload(&tables, k, err);
         mt_arena_release(&tables.arena);
-        if (st)
+        if (st) {
             free(k);
-        else
+            k = NULL;
+        } else {
             k->next = all_kept, all_kept = k;
+        }
     }
     pthread_mutex_unlock(&lock);
     *found = k;
