@@ -96,6 +96,16 @@ static enum mt_status open_undamaged(const char *path, opener *opens, struct mt_
     return MT_OK;
 }
 
+/* Weights that are whole, without their optimizer state. */
+static bool is_alone(const char *path, struct mt_arena *arena) {
+    struct mt_safetensors *weights;
+    struct mt_err ignored = MT_ERR_INIT;
+    if (!access(mt_checkpoint_optimizer_path(path, arena), F_OK)) return false;
+    if (open_undamaged(path, mt_safetensors_open, &weights, &ignored)) return false;
+    mt_safetensors_close(weights);
+    return true;
+}
+
 static enum mt_status open_newest(const char *source, opener *opens, struct mt_safetensors **file, struct mt_err *err) {
     struct stat about;
     if (!stat(source, &about) && !S_ISDIR(about.st_mode)) return open_undamaged(source, opens, file, err);
@@ -103,11 +113,11 @@ static enum mt_status open_newest(const char *source, opener *opens, struct mt_s
     enum mt_status st = list(source, &g, err);
     if (st) return st;
     bool opened = false;
-    int alone = 0; /* weights without their optimizer state */
+    int alone = 0;
     for (int i = 0; i < g.count && !opened; i++) {
         char *path = mt_arena_printf(&g.arena, "%s/%s", source, g.items[i].name);
         opened = open_undamaged(path, opens, file, err) == MT_OK;
-        if (!opened) alone += access(mt_checkpoint_optimizer_path(path, &g.arena), F_OK) != 0;
+        if (!opened) alone += is_alone(path, &g.arena);
         if (!opened) mt_log(MT_LOG_WARN, "%s%s", err->text, i + 1 < g.count ? "; trying the previous generation" : "");
     }
     if (!opened && !g.count) {
