@@ -8,30 +8,7 @@
 #include "launcher/bench/overlap/internal.h"
 #include "launcher/session/session.h"
 #include "launcher/watch/watch.h"
-#include "tests/check.h"
-
-static struct mt_device *open_device(int rank) {
-    struct mt_device *device = NULL;
-    struct mt_err err = MT_ERR_INIT;
-    char kind[32];
-    snprintf(kind, sizeof kind, "cuda:%d", rank);
-    int own = mt_device_open(kind, &device, &err) == MT_OK, all_own, any;
-    MPI_Allreduce(&own, &all_own, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (all_own) return device;
-    if (own) mt_device_close(device);
-    snprintf(kind, sizeof kind, "rank%d", rank);
-    setenv("NCCL_HOSTID", kind, 1);
-    setenv("NCCL_P2P_DISABLE", "1", 1);
-    setenv("NCCL_SHM_DISABLE", "1", 1);
-    setenv("NCCL_IB_DISABLE", "1", 1);
-    setenv("NCCL_SOCKET_IFNAME", "lo", 1);
-    err = (struct mt_err)MT_ERR_INIT;
-    own = mt_device_open("cuda:0", &device, &err) == MT_OK;
-    CHECK(own || err.status == MT_EMISSING || err.status == MT_EINPUT, "%s", err.text);
-    MPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (!own) printf("skipped: rank %d: %s\n", rank, err.text);
-    return any ? device : NULL;
-}
+#include "tests/kernels/cuda/device/shared.h"
 
 int main(void) {
     static const int64_t shapes[][3] = {{512, 768, 512}, {320, 392, 504}}, ragged[] = {5, 3};
@@ -54,7 +31,7 @@ int main(void) {
                                                          .deadline_s = 60};
         /* Ranks that share a GPU take turns of milliseconds, also while they wait for each other. */
         struct mt_bench_overlap bench = {.options = &options, .slices = 1, .least = 2, .doc = MT_TABLES_INIT};
-        bench.device = open_device(rank);
+        bench.device = open_shared_gpu(rank);
         if (!bench.device) {
             mt_session_end(MT_OK, 0, &err);
             return 77;

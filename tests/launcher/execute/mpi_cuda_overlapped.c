@@ -5,33 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/kernels/cuda/device/shared.h"
 #include "tests/launcher/execute/captured_round.h"
 #include "tests/synth/programs.h"
 
 static int rank, n;
 static struct mt_device *device;
-
-static bool open_device(void) {
-    struct mt_err err = MT_ERR_INIT;
-    char kind[32];
-    snprintf(kind, sizeof kind, "cuda:%d", rank);
-    int own = mt_device_open(kind, &device, &err) == MT_OK, all_own, any;
-    MPI_Allreduce(&own, &all_own, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (all_own) return true;
-    if (own) mt_device_close(device);
-    snprintf(kind, sizeof kind, "rank%d", rank);
-    setenv("NCCL_HOSTID", kind, 1);
-    setenv("NCCL_P2P_DISABLE", "1", 1);
-    setenv("NCCL_SHM_DISABLE", "1", 1);
-    setenv("NCCL_IB_DISABLE", "1", 1);
-    setenv("NCCL_SOCKET_IFNAME", "lo", 1);
-    err = (struct mt_err)MT_ERR_INIT;
-    own = mt_device_open("cuda:0", &device, &err) == MT_OK;
-    CHECK(own || err.status == MT_EMISSING || err.status == MT_EINPUT, "%s", err.text);
-    MPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (!own) printf("skipped: rank %d: %s\n", rank, err.text);
-    return any;
-}
 
 static struct mt_comm *comm_of(void) {
     struct mt_err err = MT_ERR_INIT;
@@ -102,7 +81,7 @@ int main(int argc, char **argv) {
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &n);
-    if (!open_device()) {
+    if (!(device = open_shared_gpu(rank))) {
         MPI_Finalize();
         return 77;
     }
