@@ -410,7 +410,11 @@ static enum mt_status refuse_host(const struct mt_plan *plan, int nprocs, const 
         for (int q = 0; q < r && !seen; q++) seen = !strcmp(plan->ranks[q].host, plan->ranks[r].host);
         if (!seen) snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", plan->ranks[r].host);
     }
-    return mt_err_hint(err, "the plan is for: %s", names);
+    return mt_err_hint(
+        err,
+        "the plan is for: %s; for the hosts at hand, `mpirun -n %d motley profile -o cluster.json` there, "
+        "then plan with `--cluster cluster.json`",
+        names, nprocs);
 }
 
 enum mt_status mt_plan_match(const struct mt_plan *plan, int nprocs, const char *const *host, int *place,

@@ -389,7 +389,8 @@ static void test_match(void) {
     CHECK_TEXT(err.hint, "start it with `mpirun -n 3`, or make a plan with `--ranks 2`");
     CHECK_EQ(mt_plan_match(p, 3, (const char *const[]){"small", "big", "bigger"}, place, &err), MT_EINPUT);
     CHECK_TEXT(err.text, "process 2 runs on host \"bigger\", which the plan does not have");
-    CHECK_TEXT(err.hint, "the plan is for: big, small.cluster");
+    CHECK_TEXT(err.hint, "the plan is for: big, small.cluster; for the hosts at hand, `mpirun -n 3 motley profile -o "
+                         "cluster.json` there, then plan with `--cluster cluster.json`");
     CHECK_EQ(mt_plan_match(p, 3, (const char *const[]){"big", "big", "big"}, place, &err), MT_EINPUT);
     CHECK_TEXT(err.text, "3 processes run on host \"big\", but the plan gives it 2 ranks");
     for (int r = 0; r < 3; r++) p->ranks[r].host = "";
