@@ -10,7 +10,7 @@ enum { NIMPLS = sizeof implementations / sizeof *implementations };
 enum mt_status cuda_overlap_run(const struct cuda_queue *queue, const struct cuda_overlap *o, enum mt_overlap_how how,
                                 struct mt_err *err) {
     const char *first = getenv("MOTLEY_OVERLAP");
-    bool turned = first && !strcmp(first, "fused");
+    bool turned = first ? !strcmp(first, "fused") : o->problem->how == MT_OVERLAP_FUSED;
     if (first && !turned && strcmp(first, "chunks"))
         return mt_fail(err, MT_EINPUT, "MOTLEY_OVERLAP is \"%s\", not \"chunks\" or \"fused\"", first);
     for (int i = 0; i < NIMPLS; i++) {

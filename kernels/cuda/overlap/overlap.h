@@ -55,8 +55,8 @@ extern const struct cuda_overlap_impl cuda_overlap_chunks, cuda_overlap_fused;
 enum mt_status cuda_overlap_begin(const struct cuda_queue *queue, const struct cuda_overlap *overlap, void *words,
                                   int64_t count, struct mt_err *err);
 
-/* Queue a run by the implementation that `how` names, or the first one that can: by chunks, or with MOTLEY_OVERLAP=fused
- * in the environment, in one kernel. MT_EINPUT if none can. */
+/* Queue a run by the implementation that `how` names; or the first one that can, beginning with that of the problem (of
+ * the plan), or with the one that MOTLEY_OVERLAP in the environment names instead. MT_EINPUT if none can. */
 enum mt_status cuda_overlap_run(const struct cuda_queue *queue, const struct cuda_overlap *overlap,
                                 enum mt_overlap_how how, struct mt_err *err);
 
