@@ -193,7 +193,7 @@ static void test_puts(void) {
     } edits[] = {
         {"\"copy_s\": 2e-06", "\"copy_s\": -2e-06", "c: links[0].puts.copy_s: is -2e-06, but must be from 0"},
         {"\"blocks_Bps\": 360000000000", "\"blocks_Bps\": 0", "c: links[0].puts.blocks_Bps: is 0, but must be from 1"},
-        {"\"blocks_Bps\": 360000000000, ", "", "c: links[0].puts: blocks_Bps"},
+        {"\"blocks_Bps\": 360000000000, ", "", "c: links[0].puts: has no \"blocks_Bps\""},
         {"\"signal_s\": 1.5e-06", "\"signal_s\": 0", "c: links[0].puts.signal_s: is 0, but must be above 0"},
         {"\"signal_s\": 1.5e-06", "\"signal_s\": 2", "c: links[0].puts.signal_s: is 2, but must be from 0 to 1"},
         {"\"put_slowdown\": 0.0", "\"put_slowdown\": -0.0", "c: links[0].puts.put_slowdown: is -0.05, but must be"},
