@@ -44,8 +44,8 @@ enum mt_status mt_device_window_reaches(const struct mt_window *window, const in
         int me = mt_window_rank(window);
         mt_fail(err, MT_EINPUT, "rank %d cannot reach the memory of rank %d, which is on another host",
                 names ? names[me] : me, names ? names[ranks[i]] : ranks[i]);
-        return mt_err_hint(err, "on GPUs overlapped instructions need groups of ranks within a host: plan with "
-                                "--overlap none");
+        return mt_err_hint(
+            err, "ranks put into each other's memory within a host only: measure there, or plan with --overlap none");
     }
     return MT_OK;
 }
