@@ -261,6 +261,42 @@ static const struct refusal {
     {"[]", "must be an object"},
 };
 
+/* A token that is a single word is none beside a character of words: what `tokenizers` makes of each text. */
+static void test_single_words(void) {
+    static const char file[] =
+        "{\"added_tokens\": [{\"id\": 5, \"content\": \"ab\", \"single_word\": true, \"normalized\": false}], "
+        "\"model\": {\"type\": \"BPE\", \"unk_token\": \"u\", \"vocab\": {\"u\": 0, \"a\": 1, \"b\": 2, \"-\": 3, "
+        "\"c\": 4}, \"merges\": []}}";
+    static const struct {
+        const char *text;
+        bool found;
+    } cases[] = {{"ab", true},
+                 {"ab-", true},
+                 {"abc", false},
+                 {"cab", false},
+                 {"ab_", false},
+                 {"ab5", false},
+                 {"ab\xe2\x80\x8d", false},     /* U+200D joins */
+                 {"ab\xe2\x80\x8b", true},      /* U+200B does not */
+                 {"ab\xe2\x92\xb6", false},     /* A in a circle */
+                 {"ab\xe2\x91\xa0", true},      /* 1 in a circle */
+                 {"ab\xf0\x9f\x85\xb0", false}, /* A in a square */
+                 {"ab\xcc\x81", false},         /* an accent */
+                 {"ab\xc2\xb2", true}};         /* a superscript */
+    struct mt_tokenizer *tokenizer;
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_OK(mt_tokenizer_parse("words", file, strlen(file), &tokenizer, &err), err);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct mt_tokens tokens = {0};
+        CHECK_OK(mt_tokenizer_encode(tokenizer, cases[i].text, strlen(cases[i].text), &tokens, &err), err);
+        bool found = false;
+        for (int64_t t = 0; t < tokens.count; t++) found |= tokens.ids[t] == 5;
+        CHECK(found == cases[i].found, "%s", cases[i].text);
+        free(tokens.ids);
+    }
+    mt_tokenizer_free(tokenizer);
+}
+
 static void test_refusals(void) {
     struct mt_tokenizer *tokenizer;
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
@@ -334,6 +370,7 @@ int main(void) {
     test_merges();
     test_long_word();
     test_many_marks();
+    test_single_words();
     test_refusals();
     test_swelling();
     test_changed_files();
