@@ -221,8 +221,6 @@ static const struct refusal {
      "unk_token: is not"},
     {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"new\": 1}}", "unknown key \"new\""},
     {"{\"model\": {\"type\": \"WordPiece\", \"vocab\": {\"a\": 0}}}", "has no unk_token"},
-    {"{" MODEL ", \"truncation\": {\"max_length\": 512}}", "truncation: is not supported"},
-    {"{" MODEL ", \"padding\": {}}", "padding: is not supported"},
     {"{" MODEL ", \"normalizer\": {\"type\": \"Precompiled\"}}",
      "a normalizer of type \"Precompiled\" is not supported"},
     {"{" MODEL ", \"normalizer\": {\"type\": \"NFC\", \"form\": 1}}", "normalizer: unknown key \"form\""},
@@ -263,8 +261,9 @@ static const struct refusal {
 
 /* A token that is a single word is none beside a character of words: what `tokenizers` makes of each text. */
 static void test_single_words(void) {
-    static const char file[] =
-        "{\"added_tokens\": [{\"id\": 5, \"content\": \"ab\", \"single_word\": true, \"normalized\": false}], "
+    static const char file[] = /* truncation is left by the last call of a tokenizer in transformers */
+        "{\"truncation\": {\"max_length\": 1}, \"padding\": {}, \"added_tokens\": [{\"id\": 5, \"content\": \"ab\", "
+        "\"single_word\": true, \"normalized\": false}], "
         "\"model\": {\"type\": \"BPE\", \"unk_token\": \"u\", \"vocab\": {\"u\": 0, \"a\": 1, \"b\": 2, \"-\": 3, "
         "\"c\": 4}, \"merges\": []}}";
     static const struct {
@@ -291,7 +290,7 @@ static void test_single_words(void) {
         CHECK_OK(mt_tokenizer_encode(tokenizer, cases[i].text, strlen(cases[i].text), &tokens, &err), err);
         bool found = false;
         for (int64_t t = 0; t < tokens.count; t++) found |= tokens.ids[t] == 5;
-        CHECK(found == cases[i].found, "%s", cases[i].text);
+        CHECK(found == cases[i].found && (found || tokens.count > 1), "%s", cases[i].text);
         free(tokens.ids);
     }
     mt_tokenizer_free(tokenizer);
