@@ -8,7 +8,7 @@
 enum { MOST_TILES = 1 << 18, MOST_GROUPS = 4096, MOST_MIX = 1 << 20 };
 
 const char *const mt_overlap_form_names[MT_OVERLAP_NFORMS] = {"gather", "scatter", "reduce"};
-const char *const mt_overlap_how_names[MT_OVERLAP_NHOWS] = {"any", "chunks", "fused", "apart"};
+const char *const mt_overlap_how_names[MT_OVERLAP_NHOWS] = {"any", "chunks", "fused", "nccl", "apart"};
 
 struct mt_overlap_choice mt_overlap_choice_of(const struct mt_overlap *p) {
     struct mt_overlap_choice row = {.form = p->form, .m = p->m, .cols = p->cols, .k = p->k, .how = p->how};

@@ -20,7 +20,7 @@ struct mt_overlap_choice {
 };
 
 /* Words of enum mt_overlap_form ("gather", "scatter", "reduce") and of enum mt_overlap_how ("any", "chunks", "fused",
- * "apart"). */
+ * "nccl", "apart"). */
 extern const char *const mt_overlap_form_names[MT_OVERLAP_NFORMS], *const mt_overlap_how_names[MT_OVERLAP_NHOWS];
 
 /* The row of a problem, whose groups it borrows. */

@@ -49,6 +49,7 @@ enum mt_overlap_how {
     MT_OVERLAP_ANY,    /* the device chooses */
     MT_OVERLAP_CHUNKS, /* copy engines, and a GEMM for each chunk of tiles */
     MT_OVERLAP_FUSED,  /* one kernel, which multiplies, puts and waits */
+    MT_OVERLAP_NCCL,   /* NCCL, and a GEMM for each chunk (wave.h): where a peer's memory is out of reach */
     MT_OVERLAP_APART,  /* none: of a choice (choice.h) alone */
     MT_OVERLAP_NHOWS
 };
@@ -160,8 +161,8 @@ void mt_overlap_choose_tiles(struct mt_overlap *problem);
 /* Whether two problems are equal in everything. */
 bool mt_overlap_equal(const struct mt_overlap *a, const struct mt_overlap *b);
 
-/* Whether MT_OVERLAP_FUSED runs such a problem at all, on a GPU that has it (compute capability 9.0) with a tile that it
- * has: 128 by 256, 192, 128 or 64, 256 by 128, or 64 by 256, 128 or 64. Transposes are those of the operands. */
+/* Whether MT_OVERLAP_FUSED runs such a problem at all, on a GPU that has it (compute capability 9.0) with a tile that
+ * it has: 128 by 256, 192, 128 or 64, 256 by 128, or 64 by 256, 128 or 64. Transposes are those of the operands. */
 bool mt_overlap_fused_serves(const struct mt_overlap *problem, int me, bool trans_a, bool trans_b, bool trans_out);
 
 /* Make rank `me`'s schedule of a problem that has been checked. */
@@ -197,16 +198,19 @@ enum mt_status mt_overlap_run(const struct mt_overlap *problem, const struct mt_
 
 /* What a device's stream runs (kernels/device/device.h). On a GPU the operands are in its memory, and so is the window;
  * there are several implementations. */
+struct mt_comm;
 struct mt_overlap_call {
     const struct mt_overlap *problem;
     const struct mt_overlap_schedule *schedule;
     struct mt_window *window;
     int64_t base;
+    struct mt_comm *comm; /* whose ranks are the window's, for MT_OVERLAP_NCCL, which takes one that queues; or null */
     /* Of the memory from `base` on: of its last run; this one counts it up, when it runs (CPU) or is queued (GPU). A
      * GPU counts along in its own memory, and a captured run takes the epoch's parity from here. */
     int64_t *epoch;
     enum mt_overlap_how how; /* ANY: as the problem says, or what else the device has; others: that one, or none */
-    int64_t chunk_rows;      /* MT_OVERLAP_CHUNKS: most rows of a GEMM; 0: a group, or the device chooses */
+    /* Not FUSED: most rows of a GEMM; 0: a group, or the device chooses. NCCL: equal on all ranks. */
+    int64_t chunk_rows;
     struct mt_overlap_operands operands;
 };
 enum mt_status mt_overlap_call_run(struct mt_overlap_call *call, struct mt_err *err);

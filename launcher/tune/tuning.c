@@ -9,6 +9,7 @@
 #include "kernels/base/wait.h"
 #include "kernels/device/device.h"
 #include "kernels/device/facts.h"
+#include "kernels/overlap/wave.h"
 #include "launcher/session/agree.h"
 #include "launcher/watch/watch.h"
 
@@ -90,7 +91,9 @@ static void add_chunks(struct tuning *t, const struct mt_lowered *low, int instr
     for (int k = 0; k < 3; k++)
         at[k] = low->values[operands[k]].offset_bytes < 0 ? 0 : low->values[operands[k]].offset_bytes;
     mt_device_facts(t->device, &facts);
-    int64_t rows = o->problem.ngroups ? 1 : mt_overlap_chunk_rows(&o->problem, o->me, facts.computing);
+    int64_t rows = o->problem.how == MT_OVERLAP_NCCL ? mt_overlap_common_rows(&o->problem)
+                   : o->problem.ngroups              ? 1
+                                                     : mt_overlap_chunk_rows(&o->problem, o->me, facts.computing);
     mt_overlap_chunks_make(o->schedule, rows, &chunks);
     for (int i = 0; i < chunks.nchunks; i++) {
         struct mt_overlap_gemm gemm;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "kernels/base/number/hash.h"
-#include "kernels/overlap/chunk.h"
+#include "kernels/overlap/wave.h"
 #include "profiler/describe/runs.h"
 
 enum { COPY_BYTES = 1 << 20 };
@@ -95,7 +95,15 @@ static struct mt_cost rate_of_fused(const struct mt_costs *costs, int rank, cons
     return cost;
 }
 
-/* Between two GPUs of one host copy engines or blocks put, where their rates are known. */
+static bool on_one_host(const struct mt_costs *costs, const int *group, int n) {
+    const struct mt_cluster_device *devices = costs->cluster->devices;
+    bool one = true;
+    for (int i = 1; i < n; i++) one &= devices[costs->device[group[i]]].node == devices[costs->device[group[0]]].node;
+    return one;
+}
+
+/* Between two GPUs of one host copy engines or blocks put, where their rates are known; in a group of several hosts
+ * NCCL sends, at the rates of links. */
 static void set_path(const struct mt_costs *costs, const int *group, const struct mt_overlap *p, int i, int j,
                      struct mt_overlap_rates *rates, double *bandwidth_Bps, double *latency_s, bool *nominal) {
     const struct mt_cluster *cluster = costs->cluster;
@@ -107,16 +115,17 @@ static void set_path(const struct mt_costs *costs, const int *group, const struc
     const struct mt_cluster_link *link = &cluster->links[path.link];
     *nominal |= link->nominal;
     if (rates->holds) return;
-    bool measured = mt_cluster_has_puts(link), fused = p->how == MT_OVERLAP_FUSED;
-    *nominal |= !measured;
-    if (link->copy_Bps > 0) bandwidth_Bps[i * n + j] = link->copy_Bps;
-    if (measured && fused) bandwidth_Bps[i * n + j] = link->puts.blocks_Bps;
-    if (measured) latency_s[i * n + j] = link->puts.signal_s;
-    if (measured && !fused) rates->put_s = fmax(rates->put_s, COPIES_A_PUT * link->puts.copy_s);
-    double compute = measured ? link->puts.compute_slowdown : link->compute_slowdown;
-    double puts = measured ? link->puts.put_slowdown : link->comm_slowdown;
-    rates->compute_slowdown = fmax(rates->compute_slowdown, 1 + compute);
-    rates->put_slowdown = fmax(rates->put_slowdown, 1 + puts);
+    bool inside = on_one_host(costs, group, n), puts = inside && mt_cluster_has_puts(link);
+    bool fused = p->how == MT_OVERLAP_FUSED;
+    *nominal |= inside && !puts;
+    if (inside && link->copy_Bps > 0) bandwidth_Bps[i * n + j] = link->copy_Bps;
+    if (puts && fused) bandwidth_Bps[i * n + j] = link->puts.blocks_Bps;
+    if (puts) latency_s[i * n + j] = link->puts.signal_s;
+    if (puts && !fused) rates->put_s = fmax(rates->put_s, COPIES_A_PUT * link->puts.copy_s);
+    double slows = puts ? link->puts.compute_slowdown : link->compute_slowdown;
+    double slowed = puts ? link->puts.put_slowdown : link->comm_slowdown;
+    rates->compute_slowdown = fmax(rates->compute_slowdown, 1 + slows);
+    rates->put_slowdown = fmax(rates->put_slowdown, 1 + slowed);
 }
 
 static struct mt_cost rate_of(const struct mt_costs *costs, int rank, const struct mt_overlap *p, struct whole w,
@@ -160,14 +169,15 @@ void mt_predict_overlap_rates(const struct mt_costs *costs, const struct mt_over
     }
 }
 
-/* The problem with the tiles that its GPUs make of it: as large as the chunks of the rank that multiplies most. */
-static struct mt_overlap in_chunks(const struct mt_overlap *p, const struct mt_overlap_rates *rates) {
+/* The problem with the tiles that its GPUs make of it: as large as the chunks of the rank that multiplies most; or by
+ * NCCL, where all cut alike, as those are. */
+static struct mt_overlap in_chunks(const struct mt_overlap *p, const struct mt_overlap_rates *rates, bool one_host) {
     struct mt_overlap q = *p;
     int most = 0;
     for (int r = 1; r < p->n; r++)
         if (p->shares[r] > p->shares[most]) most = r;
     if (!rates[most].units || p->ngroups) return q;
-    q.tile[0] = mt_overlap_chunk_rows(p, most, rates[most].units);
+    q.tile[0] = one_host ? mt_overlap_chunk_rows(p, most, rates[most].units) : mt_overlap_common_rows(p);
     q.tile[1] = p->cols > 0 ? p->cols : 1;
     return q;
 }
@@ -194,7 +204,7 @@ enum mt_status mt_predict_overlapped(const struct mt_costs *costs, const struct 
     mt_predict_overlap_rates(costs, p, group, &arena, &rates, &links, &cost->error, &nominal);
     cost->basis = nominal ? MT_COST_NOMINAL : MT_COST_SCHEDULE;
     if (!mt_cost_recall(costs, key, &cost->s)) {
-        struct mt_overlap by_chunks = in_chunks(p, rates);
+        struct mt_overlap by_chunks = in_chunks(p, rates, on_one_host(costs, group, p->n));
         struct mt_overlap_prediction found;
         st = mt_overlap_predict_problem(&by_chunks, rates, &links, &found, err);
         if (!st) mt_cost_note(costs, key, cost->s = found.s);
@@ -205,25 +215,16 @@ enum mt_status mt_predict_overlapped(const struct mt_costs *costs, const struct 
 
 /* ---- the choice ---- */
 
-static bool reach_each_other(const struct mt_costs *costs, const int *group, int n, bool *one_host) {
+bool mt_predict_puts_measured(const struct mt_costs *costs, const int *group, int n) {
     const struct mt_cluster *cluster = costs->cluster;
-    bool measured = true;
-    *one_host = true;
-    for (int i = 0; i < n; i++) {
-        const struct mt_cluster_device *device = &cluster->devices[costs->device[group[i]]];
-        *one_host &= device->node == cluster->devices[costs->device[group[0]]].node;
-        for (int j = 0; j < n; j++) {
+    bool measured = on_one_host(costs, group, n);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n && measured; j++) {
             int link = i == j ? -1 : mt_cluster_path(cluster, costs->device[group[i]], costs->device[group[j]]).link;
-            measured &=
+            measured =
                 i == j || (link >= 0 && mt_cluster_has_puts(&cluster->links[link]) && !cluster->links[link].nominal);
         }
-    }
-    return measured && *one_host;
-}
-
-bool mt_predict_puts_measured(const struct mt_costs *costs, const int *group, int n) {
-    bool one_host;
-    return reach_each_other(costs, group, n, &one_host);
+    return measured;
 }
 
 /* Whether one kernel runs it on all of the group's devices. */
@@ -284,17 +285,17 @@ enum mt_status mt_predict_overlap_choice(const struct mt_costs *costs, const str
     struct mt_overlap_prediction found;
     struct mt_cost as_is;
     double error;
-    bool nominal, one_host;
+    bool nominal, one_host = on_one_host(costs, group, p->n);
     *best = *p;
     enum mt_status st = mt_predict_overlapped(costs, p, group, &as_is, err);
     if (st) return st;
     *best_s = as_is.s;
     mt_predict_overlap_rates(costs, p, group, arena, &rates, &links, &error, &nominal);
-    reach_each_other(costs, group, p->n, &one_host);
-    if (!rates[0].units || !one_host) return MT_OK;
+    if (!rates[0].units) return MT_OK;
+    if (!one_host) best->how = MT_OVERLAP_NCCL;
     struct mt_overlap tried = *p;
-    tried.how = MT_OVERLAP_CHUNKS;
+    tried.how = one_host ? MT_OVERLAP_CHUNKS : MT_OVERLAP_NCCL;
     if ((st = mt_overlap_best_groups(&tried, rates, &links, arena, &found, err))) return st;
     consider(&c, &tried, found.s);
-    return may_fuse(costs, p, group, transposed) ? try_fused(&c, p, err) : MT_OK;
+    return one_host && may_fuse(costs, p, group, transposed) ? try_fused(&c, p, err) : MT_OK;
 }

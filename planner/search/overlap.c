@@ -1,7 +1,8 @@
 /* Overlapped instructions of a plan that was found: which forms make its step faster, and how the GEMMs of each shape
- * run. CPUs leave the latter open. For GPUs of one host each shape gets what is predicted to be fastest by itself: chunks
- * of equal rows, groups of waves, or one kernel (planner/predict/overlapped.h); and where that is worse for the step than
- * the GEMM and its collective one after the other, as where other work hides the collective, they stay apart. */
+ * run. CPUs leave the latter open. For GPUs of one host each shape gets what is predicted to be fastest by itself:
+ * chunks of equal rows, groups of waves, or one kernel (planner/predict/overlapped.h); and where that is worse for the
+ * step than the GEMM and its collective one after the other, as where other work hides the collective, they stay apart.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -85,8 +86,7 @@ static enum mt_status choose_rows(const struct mt_search *search, const struct m
     struct mt_costs costs = mt_search_costs_of(search->costs, plan, &rows->arena);
     mt_pairs_find(program, &rows->arena, &pairs);
     for (int i = 0; i < pairs.count && !st; i++)
-        for (int r = 0; r < program->nranks && !st; r++)
-            st = add_row(rows, program, &costs, &pairs.items[i], r, err);
+        for (int r = 0; r < program->nranks && !st; r++) st = add_row(rows, program, &costs, &pairs.items[i], r, err);
     return st;
 }
 
@@ -135,8 +135,7 @@ static enum mt_status part(struct trial *t, struct rows *rows, struct mt_err *er
     bool changed = false;
     for (int i = 0; i < rows->count && i < MOST_PARTED && !st; i++) {
         struct mt_overlap_choice was = rows->items[i];
-        rows->items[i] = (struct mt_overlap_choice){was.form, was.m, was.cols, was.k, MT_OVERLAP_APART,
-                                                    .tile = {0, 0}};
+        rows->items[i] = (struct mt_overlap_choice){was.form, was.m, was.cols, was.k, MT_OVERLAP_APART, .tile = {0, 0}};
         st = price_rows(t, rows, err);
         changed = st || t->prediction.step_s >= worth_parting * best_s;
         if (changed)
@@ -147,8 +146,8 @@ static enum mt_status part(struct trial *t, struct rows *rows, struct mt_err *er
     return st || !changed ? st : price_rows(t, rows, err);
 }
 
-/* The plan with `overlapped`, and with rows; *t is priced, and the plan has them. Where a row is for shapes that are not
- * overlapped, it says nothing. */
+/* The plan with `overlapped`, and with rows; *t is priced, and the plan has them. Where a row is for shapes that are
+ * not overlapped, it says nothing. */
 static enum mt_status try_rows(struct trial *t, enum mt_overlapped overlapped, bool may_part, struct rows *rows,
                                struct mt_err *err) {
     struct mt_plan *plan = t->plan;
@@ -201,7 +200,7 @@ static enum mt_status choose_given(const struct mt_search *search, struct mt_pla
     const struct mt_decisions before = plan->decisions;
     enum mt_status st = try_rows(&t, before.overlapped, false, &rows, err);
     if (!st && plan->decisions.noverlaps && fits(&t.prediction, plan) &&
-        t.prediction.step_s < plan->prediction->step_s)
+        t.prediction.step_s <= plan->prediction->step_s)
         take(&t);
     else
         plan->decisions = before;
