@@ -1,4 +1,5 @@
-/* What one kernel per GPU (kernels/cuda/overlap/fused.c) multiplies and puts: asked by planners too, where no GPU is. */
+/* What one kernel per GPU (kernels/cuda/overlap/fused.c) multiplies and puts: asked by planners too, where no GPU is.
+ */
 #include "kernels/overlap/overlap.h"
 
 enum { MOST_RANKS = 8, UNIT = 8 /* elements, of columns and K */, ALIGN = 16 /* bytes, for TMA */ };

@@ -204,7 +204,7 @@ static enum mt_status read_groups(struct mt_plan *p, struct mt_json at, struct m
 
 static enum mt_status read_overlapped(void *context, struct mt_json at, int i, struct mt_err *err) {
     struct mt_plan *p = context;
-    static const char *const keys[] = {"form", "m",   "columns", "k",      "by", "tile",
+    static const char *const keys[] = {"form", "m",        "columns", "k",      "by", "tile",
                                        "mix",  "put_rows", "direct",  "groups", NULL};
     static const char *const apart_keys[] = {"form", "m", "columns", "k", "by", NULL};
     struct mt_overlap_choice *row = &p->decisions.overlaps[i];
@@ -352,11 +352,11 @@ static enum mt_status read_order(struct mt_plan *p, struct mt_json root, struct 
 }
 
 static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
-    static const char *const keys[] = {
-        "format",       "version",      "hash",       "made_by",        "model",     "model_hash",
-        "program_hash", "cluster_hash", "parameters", "flops_per_step", "job",       "ranks",
-        "splits",       "micro_batch",  "rules",      "storage",        "gradients", "collectives",
-        "prediction",   "device",       "order",      "hypothetical",   "overlapped", NULL};
+    static const char *const keys[] = {"format",     "version",      "hash",         "made_by",     "model",
+                                       "model_hash", "program_hash", "cluster_hash", "parameters",  "flops_per_step",
+                                       "job",        "ranks",        "splits",       "micro_batch", "rules",
+                                       "storage",    "gradients",    "collectives",  "prediction",  "device",
+                                       "order",      "hypothetical", "overlapped",   NULL};
     struct mt_json job;
     enum mt_status st;
     int nranks;

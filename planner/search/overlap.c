@@ -1,5 +1,5 @@
 /* Overlapped instructions of a plan that was found: which forms make its step faster, and how the GEMMs of each shape
- * run. CPUs leave the latter open. For GPUs of one host each shape gets what is predicted to be fastest by itself:
+ * run. CPUs leave the latter open. For GPUs each shape gets what is predicted to be fastest by itself:
  * chunks of equal rows, groups of waves, or one kernel (planner/predict/overlapped.h); and where that is worse for the
  * step than the GEMM and its collective one after the other, as where other work hides the collective, they stay apart.
  */
@@ -25,17 +25,15 @@ static bool all_cpus(const struct mt_search *search, const struct mt_plan *plan)
     return all;
 }
 
-/* CPUs; and GPUs of one host that were profiled. What others would gain was never measured: there the job must ask. */
+/* CPUs; and GPUs between some of which puts were measured. What others would gain was never measured: there the job
+ * must ask. */
 static bool may_overlap(const struct mt_search *search, const struct mt_plan *plan) {
-    struct mt_arena arena = MT_ARENA_INIT;
+    const struct mt_cluster *cluster = search->costs->cluster;
+    bool measured = false;
     if (plan->nplaces < 2 || search->fixed.decisions.overlapped >= 0) return false;
-    if (all_cpus(search, plan)) return true;
-    struct mt_costs costs = mt_search_costs_of(search->costs, plan, &arena);
-    int *places = mt_new(&arena, int, plan->nplaces);
-    for (int i = 0; i < plan->nplaces; i++) places[i] = i;
-    bool measured = mt_predict_puts_measured(&costs, places, plan->nplaces);
-    mt_arena_release(&arena);
-    return measured;
+    for (int l = 0; l < cluster->nlinks; l++)
+        measured |= mt_cluster_has_puts(&cluster->links[l]) && !cluster->links[l].nominal;
+    return measured || all_cpus(search, plan);
 }
 
 static bool fits(const struct mt_prediction *prediction, const struct mt_plan *plan) {
@@ -52,6 +50,7 @@ struct rows {
     struct mt_arena arena;
     struct mt_overlap_choice *items;
     int count, capacity;
+    bool asked; /* a person wants the forms */
 };
 
 static struct mt_overlap_choice *row_for(struct rows *rows, const struct mt_overlap *problem) {
@@ -60,6 +59,8 @@ static struct mt_overlap_choice *row_for(struct rows *rows, const struct mt_over
     return NULL;
 }
 
+/* The row of the pair's shape in the group whose first rank this is. Where nobody has asked for overlap, a shape that
+ * some group of several hosts has, or one without measured puts, stays apart. */
 static enum mt_status add_row(struct rows *rows, const struct mt_program *program, const struct mt_costs *costs,
                               const struct mt_pair *pair, int rank, struct mt_err *err) {
     struct mt_overlap problem, best;
@@ -67,10 +68,18 @@ static enum mt_status add_row(struct rows *rows, const struct mt_program *progra
     double best_s;
     int *group;
     mt_pair_problem(program, pair, rank, &rows->arena, &problem, &group);
-    if (group[0] != rank || problem.n < 2 || row_for(rows, &problem)) return MT_OK;
+    if (group[0] != rank || problem.n < 2) return MT_OK;
+    struct mt_overlap_choice *row = row_for(rows, &problem);
+    if (!rows->asked && !mt_predict_puts_measured(costs, group, problem.n)) {
+        problem.how = MT_OVERLAP_APART;
+        if (row) return *row = mt_overlap_choice_of(&problem), MT_OK;
+    }
+    if (row) return MT_OK;
+    best = problem;
     mt_pair_transposes(program, pair, transposed);
-    enum mt_status st =
-        mt_predict_overlap_choice(costs, &problem, group, transposed, &rows->arena, &best, &best_s, err);
+    enum mt_status st = MT_OK;
+    if (problem.how != MT_OVERLAP_APART)
+        st = mt_predict_overlap_choice(costs, &problem, group, transposed, &rows->arena, &best, &best_s, err);
     if (st) return st;
     mt_arena_grow(&rows->arena, &rows->items, rows->count, &rows->capacity, sizeof *rows->items);
     rows->items[rows->count++] = mt_overlap_choice_of(&best);
@@ -148,8 +157,7 @@ static enum mt_status part(struct trial *t, struct rows *rows, struct mt_err *er
 
 /* The plan with `overlapped`, and with rows; *t is priced, and the plan has them. Where a row is for shapes that are
  * not overlapped, it says nothing. */
-static enum mt_status try_rows(struct trial *t, enum mt_overlapped overlapped, bool may_part, struct rows *rows,
-                               struct mt_err *err) {
+static enum mt_status try_rows(struct trial *t, enum mt_overlapped overlapped, struct rows *rows, struct mt_err *err) {
     struct mt_plan *plan = t->plan;
     plan->decisions.overlapped = overlapped;
     plan->decisions.overlaps = NULL, plan->decisions.noverlaps = 0;
@@ -157,7 +165,7 @@ static enum mt_status try_rows(struct trial *t, enum mt_overlapped overlapped, b
     if (st || all_cpus(t->search, plan)) return st;
     if ((st = choose_rows(t->search, plan, &t->program, rows, err)) || !rows->count) return st;
     if ((st = price_rows(t, rows, err))) return st;
-    return may_part ? part(t, rows, err) : MT_OK;
+    return rows->asked ? MT_OK : part(t, rows, err);
 }
 
 /* The plan takes what was tried; its rows become its own. */
@@ -180,7 +188,7 @@ static enum mt_status try_form(const struct mt_search *search, struct mt_plan *p
     struct mt_err refusal = MT_ERR_INIT;
     const struct mt_decisions before = plan->decisions;
     unsigned had = before.overlapped > 0 ? (unsigned)before.overlapped : 0;
-    enum mt_status st = try_rows(&t, (enum mt_overlapped)(had | 1u << form), true, &rows, &refusal);
+    enum mt_status st = try_rows(&t, (enum mt_overlapped)(had | 1u << form), &rows, &refusal);
     if (!st && mt_pairs_any(&t.program, form) && fits(&t.prediction, plan) &&
         t.prediction.step_s < worth_overlapping * plan->prediction->step_s)
         take(&t);
@@ -196,9 +204,9 @@ static enum mt_status try_form(const struct mt_search *search, struct mt_plan *p
 /* Forms that a person wants are kept: of them only how they run is chosen, where it makes the step faster. */
 static enum mt_status choose_given(const struct mt_search *search, struct mt_plan *plan, struct mt_err *err) {
     struct trial t = {.search = search, .plan = plan};
-    struct rows rows = {.count = 0};
+    struct rows rows = {.asked = true};
     const struct mt_decisions before = plan->decisions;
-    enum mt_status st = try_rows(&t, before.overlapped, false, &rows, err);
+    enum mt_status st = try_rows(&t, before.overlapped, &rows, err);
     if (!st && plan->decisions.noverlaps && fits(&t.prediction, plan) &&
         t.prediction.step_s <= plan->prediction->step_s)
         take(&t);

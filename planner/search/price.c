@@ -4,8 +4,8 @@
 #include "planner/search/internal.h"
 #include "planner/plan/choice.h"
 
-enum mt_status mt_search_predict(const struct mt_search *search, const struct mt_plan *plan,
-                                 struct mt_program *program, struct mt_prediction *prediction, struct mt_err *err) {
+enum mt_status mt_search_predict(const struct mt_search *search, const struct mt_plan *plan, struct mt_program *program,
+                                 struct mt_prediction *prediction, struct mt_err *err) {
     struct mt_arena arena = MT_ARENA_INIT;
     enum mt_status st = mt_program_from_plan(search->graph, plan, false, program, err);
     if (st) return st;

@@ -7,6 +7,7 @@
 #include "planner/plan/planned.h"
 #include "profiler/describe/describe.h"
 #include "synth/check/check.h"
+#include "synth/program/pair.h"
 #include "tests/check.h"
 
 static struct mt_err err = MT_ERR_INIT;
@@ -178,6 +179,32 @@ static void test_asked(void) {
     mt_cluster_free(c);
 }
 
+/* Tensor parallelism within hosts, data parallelism between: what stays within a host is overlapped, what crosses is
+ * not. */
+static void test_hosts(void) {
+    struct mt_cluster *c = measured("h200:2x2 net=3200G", 3.9e11, quick);
+    c->links[c->nodes[0].inside].latency_s = 40e-6; /* of collectives, not of puts */
+    struct mt_plan_found found = plan_of(c, "gpt2:774m", 2, MT_OVERLAPPED_UNSET, "mesh");
+    struct mt_planned planned;
+    struct mt_pairs pairs;
+    CHECK(found.plan->decisions.overlapped > 0, "%s", mt_overlapped_names[found.plan->decisions.overlapped]);
+    CHECK_EQ(rows_by(found.plan, MT_OVERLAP_NCCL), 0);
+    CHECK_OK(mt_planned_graph(found.plan, &planned, &err), err);
+    CHECK_OK(mt_planned_program(found.plan, &planned, &err), err);
+    mt_pairs_find(&planned.program, &planned.arena, &pairs);
+    CHECK(pairs.count > 20, "%d", pairs.count);
+    for (int i = 0; i < pairs.count; i++) {
+        struct mt_overlap problem;
+        int *group;
+        mt_pair_problem(&planned.program, &pairs.items[i], 0, &planned.arena, &problem, &group);
+        for (int r = 0; r < problem.n; r++)
+            CHECK(found.plan->order[group[r]] / 2 == found.plan->order[group[0]] / 2, "rank %d is on another host", r);
+    }
+    mt_planned_release(&planned);
+    mt_plan_found_release(&found);
+    mt_cluster_free(c);
+}
+
 /* GPUs of other architectures have no kernel that does it all: chunks. */
 static void test_older(void) {
     struct mt_cluster *c = measured("a100-80:1x2", 2.6e11, quick);
@@ -194,5 +221,6 @@ int main(void) {
     test_loses();
     test_asked();
     test_older();
+    test_hosts();
     return 0;
 }
