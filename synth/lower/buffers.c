@@ -45,7 +45,7 @@ static void join(struct mt_lowering *l, int value, int buffer, int64_t at, int i
     l->at[value] = at;
     int last = l->last_use[value] > instr ? l->last_use[value] : instr;
     if (last > s->last_use) s->last_use = last;
-    bool body = l->program->values[value].block == MT_BODY && l->adds_to[value] < 0;
+    bool body = l->program->values[value].block == MT_BODY && (l->adds_to[value] < 0 || !s->outside);
     s->body |= body;
     s->outside |= !body;
 }
