@@ -33,6 +33,12 @@ static void print_overlap(const struct mt_loverlap *o, FILE *file) {
     if (o->schedule)
         fprintf(file, ", tiles of %" PRId64 " by %" PRId64 ", %d tiles, %d puts", p->tile[0], p->tile[1],
                 o->schedule->ntiles, o->schedule->nputs);
+    if (p->how)
+        fprintf(file, ", by %s",
+                p->how == MT_OVERLAP_FUSED  ? "one kernel"
+                : p->how == MT_OVERLAP_NCCL ? "NCCL and GEMMs"
+                                            : "copy engines and GEMMs");
+    for (int g = 0; g < p->ngroups; g++) fprintf(file, "%s %" PRId64, g ? "" : ", groups of rows:", p->groups[g]);
 }
 
 static void print_instr(const struct mt_lowered *low, int index, FILE *file) {
