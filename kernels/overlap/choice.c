@@ -71,8 +71,7 @@ enum mt_status mt_overlap_choice_check(const struct mt_overlap_choice *row, stru
                        gather ? "at least 1" : "absent but in a gather");
     if (row->mix < 0 || row->mix > MOST_MIX || (gather && row->mix))
         return mt_fail(err, MT_EINPUT, "mix: is %d, but must be %s", row->mix, gather ? "0 in a gather" : "0 or more");
-    if (row->direct && row->form != MT_OVERLAP_REDUCE)
-        return mt_fail(err, MT_EINPUT, "direct: only a reduce can be");
+    if (row->direct && row->form != MT_OVERLAP_REDUCE) return mt_fail(err, MT_EINPUT, "direct: only a reduce can be");
     enum mt_status st = check_groups(row, err);
     if (st || !too_many(row)) return st;
     return mt_fail(err, MT_EINPUT, "tile: more than %d tiles of %lld by %lld", MOST_TILES, (long long)row->tile[0],
@@ -84,9 +83,26 @@ struct mt_overlap_choice *mt_overlap_choices_copy(const struct mt_overlap_choice
     struct mt_overlap_choice *copies = mt_arena_memdup(arena, rows, (size_t)count * sizeof *rows);
     for (int i = 0; i < count; i++)
         if (rows[i].ngroups)
-            copies[i].groups =
-                mt_arena_memdup(arena, rows[i].groups, (size_t)rows[i].ngroups * sizeof *rows[i].groups);
+            copies[i].groups = mt_arena_memdup(arena, rows[i].groups, (size_t)rows[i].ngroups * sizeof *rows[i].groups);
     return copies;
+}
+
+const char *mt_overlap_choice_text(const struct mt_overlap_choice *row, struct mt_arena *arena) {
+    static const char *const by[MT_OVERLAP_NHOWS] = {"as the device does", "copy engines and GEMMs", "one kernel",
+                                                     "NCCL and GEMMs", "apart"};
+    const char *text = by[row->how];
+    if (row->how == MT_OVERLAP_APART) return text;
+    if (!row->ngroups)
+        text =
+            mt_arena_printf(arena, "%s, tiles of %lld by %lld", text, (long long)row->tile[0], (long long)row->tile[1]);
+    for (int g = 0; g < row->ngroups; g++)
+        text = mt_arena_printf(arena, g ? "%s %lld" : "%s, groups of %lld", text, (long long)row->groups[g]);
+    if (row->ngroups)
+        text = mt_arena_printf(arena, "%s rows", text);
+    else if (row->chunk)
+        text = mt_arena_printf(arena, "%s, puts of %lld rows", text, (long long)row->chunk);
+    if (row->mix) text = mt_arena_printf(arena, "%s, one of its own after %d", text, row->mix);
+    return row->direct ? mt_arena_printf(arena, "%s, direct", text) : text;
 }
 
 bool mt_overlap_choice_equal(const struct mt_overlap_choice *a, const struct mt_overlap_choice *b) {

@@ -36,6 +36,9 @@ enum mt_status mt_overlap_choice_check(const struct mt_overlap_choice *row, stru
 /* Copies of rows, with their groups, in the arena. */
 struct mt_overlap_choice *mt_overlap_choices_copy(const struct mt_overlap_choice *rows, int count,
                                                   struct mt_arena *arena);
+/* What the row says, for people: "one kernel, tiles of 128 by 256, direct", "NCCL, groups of 1024 4096 3072 rows". In the
+ * arena. */
+const char *mt_overlap_choice_text(const struct mt_overlap_choice *row, struct mt_arena *arena);
 bool mt_overlap_choice_equal(const struct mt_overlap_choice *a, const struct mt_overlap_choice *b);
 
 #endif

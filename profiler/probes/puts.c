@@ -13,6 +13,7 @@
 #include "profiler/probes/internal.h"
 
 enum { SAMPLES = 3, REPEATS = 8, SMALL_REPEATS = 32, FLIGHT_BYTES = 32 << 10, ROUNDS = 400, GEMMS = 12, EXTENT = 4096 };
+enum { COPY_BPS, FAILED, PUTS, FIGURES = PUTS + MT_CLUSTER_PUTS_FIGURES };
 static const int64_t large_bytes = 64 << 20, small_bytes = 256 << 10, signal_bytes = 16;
 static const double longer = 2, least_put_s = 1e-9, turns_deadline_s = 10;
 
@@ -23,7 +24,7 @@ struct probe {
     struct mt_stream *compute;
     struct mt_calls *calls;
     struct mt_grid_case gemm;
-    double (*figures)[1 + MT_CLUSTER_PUTS_FIGURES]; /* [npairs]: copy_Bps, then puts; 0 by ranks that have none */
+    double (*figures)[FIGURES]; /* [npairs]: copy_Bps, 1 if a rank has failed, then puts; 0 by ranks that have none */
     /* Of this rank, in a round; pair -1: it has none, or no more. */
     int pair, peer;
     void *there;
@@ -91,7 +92,9 @@ static enum mt_status measure_signal(struct probe *probe, struct mt_err *err) {
                                    .leads = p->pairs[probe->pair].a == p->rank,
                                    .deadline_s = fmin(turns_deadline_s, p->deadline_s),
                                    .level = MT_TURNS_WARP};
-    return mt_device_turns(p->device, &turns, &probe->puts.signal_s, err);
+    enum mt_status st = mt_device_turns(p->device, &turns, &probe->puts.signal_s, err);
+    probe->puts.signal_s = fmax(probe->puts.signal_s, least_put_s);
+    return st;
 }
 
 /* ---- while computing ---- */
@@ -177,14 +180,15 @@ static enum mt_status take_steps(struct probe *probe, struct mt_err *err) {
     }
     if (probe->there) mt_device_forget(p->device, probe->there);
     if (pair >= 0) {
-        probe->figures[pair][0] = probe->copy_Bps;
-        for (int f = 0; f < MT_CLUSTER_PUTS_FIGURES && probe->pair >= 0; f++)
-            probe->figures[pair][1 + f] = mt_cluster_puts_figure(&probe->puts, f);
+        probe->figures[pair][COPY_BPS] = probe->copy_Bps;
+        probe->figures[pair][FAILED] = probe->pair < 0;
+        for (int f = 0; f < MT_CLUSTER_PUTS_FIGURES; f++)
+            probe->figures[pair][PUTS + f] = mt_cluster_puts_figure(&probe->puts, f);
     }
     return st;
 }
 
-/* The slower of the two ranks' figures, where both have measured; the rates are the first's alone. */
+/* The slower of the two ranks' figures, where neither has failed; the rates are the first's alone. */
 static enum mt_status measure(struct probe *probe, const int *round_of, int nrounds, struct mt_err *err) {
     struct mt_profile *p = probe->profile;
     enum mt_status st = MT_OK;
@@ -192,13 +196,12 @@ static enum mt_status measure(struct probe *probe, const int *round_of, int nrou
         begin_round(probe, round_of, round);
         st = take_steps(probe, err);
     }
-    if (!st) st = mt_exchange_max(p->exchange, probe->figures[0], p->npairs * (1 + MT_CLUSTER_PUTS_FIGURES), err);
+    if (!st) st = mt_exchange_max(p->exchange, probe->figures[0], p->npairs * FIGURES, err);
     for (int i = 0; i < p->npairs && !st; i++) {
         struct mt_cluster_puts *puts = &p->pairs[i].puts;
-        p->pairs[i].copy_Bps = probe->figures[i][0];
-        for (int f = 0; f < MT_CLUSTER_PUTS_FIGURES; f++)
-            *(double *)((char *)puts + mt_cluster_puts_figures[f].offset) = probe->figures[i][1 + f];
-        if (!(puts->blocks_Bps > 0) || !(puts->signal_s > 0)) *puts = (struct mt_cluster_puts){0};
+        p->pairs[i].copy_Bps = probe->figures[i][COPY_BPS];
+        for (int f = 0; f < MT_CLUSTER_PUTS_FIGURES && !(probe->figures[i][FAILED] > 0); f++)
+            *(double *)((char *)puts + mt_cluster_puts_figures[f].offset) = probe->figures[i][PUTS + f];
     }
     return st;
 }
