@@ -72,6 +72,7 @@ static void print_instr(const struct mt_lowered *low, int index, FILE *file) {
     if (c->overlap) print_overlap(c->overlap, file);
     if (c->nin_place[0] + c->nin_place[1])
         fprintf(file, ", %d sent and %d received in place", c->nin_place[0], c->nin_place[1]);
+    if (c->kept) fputs("; kept", file);
     if (c->ahead) fputs(", overlaps the one before", file);
     fputc('\n', file);
 }
