@@ -78,6 +78,7 @@ static enum mt_status prepare_overlap(struct mt_executor *ex, struct replay *run
                                  .schedule = o->schedule,
                                  .window = ex->window,
                                  .base = run->window_base + o->window_at,
+                                 .comm = ex->comm,
                                  .epoch = &run->epochs[o->region],
                                  .operands = {.a = address(ex, run->low, c->in[0]),
                                               .b = address(ex, run->low, c->in[1]),
@@ -91,6 +92,7 @@ static enum mt_status prepare_overlap(struct mt_executor *ex, struct replay *run
                                               .ranks = c->group,
                                               .names = ex->comm->names,
                                               .what = c->name}};
+    if (ex->comm->class->queue) return MT_OK; /* it reaches all ranks */
     enum mt_status st = mt_device_window_reaches(ex->window, c->group, o->problem.n, ex->comm->names, err);
     return st ? mt_err_context(err, "%s", c->name) : MT_OK;
 }
@@ -122,7 +124,7 @@ static void merge_calls(struct mt_executor *ex, struct replay *run) {
             const struct mt_linstr *c = &low->instrs[i];
             if (c->stream != MT_STREAM_COMPUTE || c->what == MT_LOWERED_ALIAS) continue;
             separate[n] =
-                before < 0 || c->nwaits || run->events[before] || c->nadvances || low->instrs[before].nadvances;
+                before < 0 || c->nwaits || c->kept != low->instrs[before].kept || run->events[before] || c->nadvances || low->instrs[before].nadvances;
             calls[n] = run->calls[i];
             instr[n++] = before = i;
         }
@@ -246,7 +248,12 @@ const struct mt_tensor *mt_executor_state(const struct mt_executor *ex, int gval
 enum mt_status mt_executor_set_state(struct mt_executor *ex, int gvalue, const void *box, struct mt_err *err) {
     const struct mt_tensor *t = mt_executor_state(ex, gvalue);
     assert(t);
+    mt_executor_states_changed(ex);
     return mt_device_copy_in(ex->device, t->data, box, mt_tensor_bytes(t), err);
+}
+
+void mt_executor_states_changed(struct mt_executor *ex) {
+    ex->kept = false;
 }
 
 enum mt_status mt_executor_get_state(struct mt_executor *ex, int gvalue, void *box, struct mt_err *err) {
