@@ -32,7 +32,7 @@ static const struct argp_option flag_table[] = {
      1},
     {"tokenizer", KEY_TOKENIZER, "PATH", 0,
      "a tokenizer.json, or a folder with one [that beside the checkpoint, if there is one]", 1},
-    {"tokens", KEY_TOKENS, "N", 0, "how many tokens to generate [200]", 1},
+    {"tokens", KEY_TOKENS, "N", 0, "how many tokens to generate, if the text does not end before [200]", 1},
     {"temperature", KEY_TEMPERATURE, "X", 0, "of the softmax; 0 takes the likeliest token [0.8]", 1},
     {"top-k", KEY_TOP_K, "K", 0, "choose among the K likeliest tokens; 0: all [0]", 1},
     {"seed", KEY_SEED, "S", 0, "for the random choices [1]", 1},
@@ -141,8 +141,10 @@ static enum mt_status sample(const struct sample_flags *f, struct mt_sampler *sa
     for (int64_t i = 0; i < f->tokens && !st; i++) {
         if ((st = mt_sampler_logits(sampler, tokens.ids, tokens.count, logits, f->err))) break;
         double uniform = mt_random_uniform((uint64_t)f->seed, 0, (uint64_t)i);
-        mt_tokens_add(&tokens, mt_sample_pick(logits, w.vocab, f->temperature, f->top_k, uniform));
-        print_token(&w, tokens.ids[tokens.count - 1]);
+        int32_t token = mt_sample_pick(logits, w.vocab, f->temperature, f->top_k, uniform);
+        if (mt_sampler_ends(sampler, token)) break;
+        mt_tokens_add(&tokens, token);
+        print_token(&w, token);
     }
     if (!st && w.tokenizer) {
         const char *rest = mt_token_stream_end(&w.stream);

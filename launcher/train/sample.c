@@ -19,6 +19,7 @@ enum { SHORTEST = 16 };
 struct mt_sampler {
     struct mt_safetensors *file; /* stays open: weights are read again for every length */
     struct mt_model model;
+    struct mt_token_ids ends;
     struct mt_device *device;
     struct mt_comm *comm;
     enum mt_type type;
@@ -80,6 +81,18 @@ static enum mt_status open_folder(struct mt_sampler *s, const char *folder, stru
     return st;
 }
 
+/* A checkpoint needs no config.json, so one that is not understood ends no text. */
+static struct mt_token_ids read_ends(const char *checkpoint) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_config config;
+    struct mt_err ignored = MT_ERR_INIT;
+    struct mt_token_ids ends = {0};
+    if (!mt_config_read(mt_folder_of(checkpoint, &arena), &arena, &config, &ignored))
+        ends = config.tokens[MT_TOKEN_EOS];
+    mt_arena_release(&arena);
+    return ends;
+}
+
 static bool is_model_folder(const char *path) {
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_err ignored = MT_ERR_INIT;
@@ -96,6 +109,7 @@ static enum mt_status open_model(struct mt_sampler *s, const char *checkpoint, s
     if (st) return st;
     s->context = mt_model_get(&s->model, "context"), s->vocab = mt_model_get(&s->model, "vocab");
     s->type = activation_type(s->file);
+    s->ends = read_ends(checkpoint);
     s->window = mt_calloc((size_t)s->context, sizeof *s->window);
     mt_comm_local_new(1, &s->comm);
     struct mt_graph *graph;
@@ -118,6 +132,12 @@ enum mt_status mt_sampler_open(const char *checkpoint, struct mt_sampler **sampl
 
 int64_t mt_sampler_vocab(const struct mt_sampler *s) {
     return s->vocab;
+}
+
+bool mt_sampler_ends(const struct mt_sampler *s, int32_t token) {
+    for (int i = 0; i < s->ends.count; i++)
+        if (s->ends.ids[i] == token) return true;
+    return false;
 }
 
 /* Everything is replicated: there is one rank. */

@@ -10,6 +10,7 @@
 #ifndef MT_LAUNCHER_TRAIN_SAMPLE_H
 #define MT_LAUNCHER_TRAIN_SAMPLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/base/err.h"
@@ -21,6 +22,8 @@ enum mt_status mt_sampler_open(const char *checkpoint, struct mt_sampler **sampl
 void mt_sampler_free(struct mt_sampler *sampler);
 
 int64_t mt_sampler_vocab(const struct mt_sampler *sampler);
+/* Whether a text ends with this token: eos_token_id of the config.json in the checkpoint's folder, if there is one. */
+bool mt_sampler_ends(const struct mt_sampler *sampler, int32_t token);
 
 /* Scores of the token after tokens[count], count at least 1: logits[vocab]. Only the last tokens that fit the model's
  * context count. The program's length is a power of two from 16 on, or the context; it is rebuilt as the text grows. */

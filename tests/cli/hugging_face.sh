@@ -31,6 +31,14 @@ for model in "$folders"/*/; do
   [ "$(head -c 15 sample.txt | od -An -v -tu1 | xargs)" = "$(cat "$model/greedy")" ] || fail "$model: other tokens: $(od -tu1 sample.txt)"
 done
 
+# Text ends with the token that config.json says.
+cp -r "$folders/llama" ends && chmod -R u+w ends
+read -ra ids <ends/greedy
+sed -i "s/\"eos_token_id\": [0-9]*/\"eos_token_id\": [255, ${ids[5]}]/" ends/config.json
+$MOTLEY sample ends --prompt 123 --tokens 12 --temperature 0 >sample.txt || fail "$(cat sample.txt)"
+for i in "${!ids[@]}"; do [ "$i" -gt 2 ] && [ "${ids[i]}" = "${ids[5]}" ] && break; done
+[ "$(od -An -v -tu1 sample.txt | xargs)" = "${ids[*]:0:i} 10" ] || fail "$(od -An -v -tu1 sample.txt), not ${ids[*]:0:i} and the end"
+
 # A folder with a name that is a model's as well.
 cp -r "$folders/llama" tiny
 refused 2 '--model tiny: is a known model, and a folder' $MOTLEY plan --model tiny --ranks 1 --batch 2 --seq 16 -o both.json
