@@ -305,7 +305,11 @@ static void own_tiles(const char *only) {
                                         "own:128x64/1/1",
                                         "own:64x256/2/4",
                                         "own:64x128/1/7",
-                                        "own:64x64/0/1"};
+                                        "own:64x64/0/1",
+                                        "own:64x256/3/8",
+                                        "own:64x64/3/4",
+                                        "own:128x128/3/2",
+                                        "own:128x256/3/4"};
     enum { NFORMS = sizeof forms / sizeof *forms };
     for (int f = 0; f < NFORMS; f++) {
         if (only && strcmp(only, forms[f])) continue;
