@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kernels/base/arena.h"
+#include "kernels/base/log.h"
 #include "kernels/comm/comm.h"
 #include "kernels/device/class.h"
 #include "kernels/overlap/chunk.h"
@@ -42,10 +43,11 @@ enum mt_status mt_device_window_reaches(const struct mt_window *window, const in
     for (int i = 0; i < n && mt_window_attached(window); i++) {
         if (mt_device_window_part(window, ranks[i])) continue;
         int me = mt_window_rank(window);
-        mt_fail(err, MT_EINPUT, "rank %d cannot reach the memory of rank %d, which is on another host",
-                names ? names[me] : me, names ? names[ranks[i]] : ranks[i]);
-        return mt_err_hint(err, "on GPUs overlapped instructions need groups of ranks within a host: plan with "
-                                "--overlap none");
+        mt_fail(err, MT_EINPUT, "rank %d cannot reach the memory of rank %d", names ? names[me] : me,
+                names ? names[ranks[i]] : ranks[i]);
+        return mt_err_hint(
+            err, "ranks put into each other's memory where GPUs of one host have access to each other: measure "
+                 "there, or plan with --overlap none");
     }
     return MT_OK;
 }
@@ -148,11 +150,24 @@ static enum mt_status import(struct mt_window *window, struct mt_window_memory *
         enum mt_status st = mt_device_import(parts->device, card->handle, &part, err);
         if (st) {
             mt_err_context(err, "%s: reaching the memory of rank %d's GPU", mt_device_describe(parts->device), r);
-            mt_err_hint(err, "overlapped instructions need GPUs with access to each other: plan with --overlap none");
             return err->status = MT_EMISSING;
         }
         memory->part[r] = part;
     }
+    return MT_OK;
+}
+
+/* Where one rank cannot reach another of its host, none keeps what it reaches: all go one way. */
+static enum mt_status reach(struct mt_window *window, struct mt_window_memory *memory, struct card *card,
+                            struct mt_err *err) {
+    struct parts *parts = memory->context;
+    enum mt_status st = agree(window, card, import(window, memory, err), err);
+    if (st != MT_EMISSING) return st;
+    forget_others(memory, parts, mt_window_nranks(window));
+    for (int r = 0; r < mt_window_nranks(window); r++)
+        if (r != parts->rank) memory->part[r] = NULL;
+    mt_log(MT_LOG_INFO, "ranks do not put into each other's memory, but send messages: %s", err->text);
+    *err = (struct mt_err)MT_ERR_INIT;
     return MT_OK;
 }
 
@@ -169,7 +184,7 @@ enum mt_status mt_device_window_new(struct mt_device *device, struct mt_comm *co
     if (!st && shares) {
         struct mt_window_memory *memory = attach(w, device, size_bytes);
         st = agree(w, &card, allocate(w, memory, &card, err), err);
-        if (!st) st = agree(w, &card, import(w, memory, err), err);
+        if (!st) st = reach(w, memory, &card, err);
     }
     if (st && w) mt_window_free(w);
     *window = st ? NULL : w;

@@ -15,9 +15,9 @@
 
 struct mt_comm;
 
-/* Make a window of size_bytes on each rank; collective, and all ranks fail together. Ranks of other hosts, whose memory
- * cannot be reached, have no part; a GPU of this host that cannot be reached is MT_EMISSING. The communicator, or its
- * `host`, must outlive the window. */
+/* Make a window of size_bytes on each rank; collective, and all ranks fail together. Ranks whose memory
+ * cannot be reached have no part: those of other hosts, and all others where a GPU cannot reach another of its host.
+ * The communicator, or its `host`, must outlive the window. */
 enum mt_status mt_device_window_new(struct mt_device *device, struct mt_comm *comm, int64_t size_bytes,
                                     double deadline_s, struct mt_window **window, struct mt_err *err);
 /* Windows on one device for streams or threads of this process; each is freed on its own. */
@@ -29,8 +29,8 @@ char *mt_device_window_part(const struct mt_window *window, int rank);
 /* Byte `at` of a rank's part, wherever it is, as this rank's device addresses it; null: out of reach. */
 void *mt_device_window_ptr(const struct mt_window *window, int64_t at, int rank);
 
-/* MT_EINPUT if the device cannot reach the part of one of ranks[n]: that rank is on another host. `names` as in
- * struct mt_overlap_operands. */
+/* MT_EINPUT if the device cannot reach the part of one of ranks[n]. Then only a
+ * communicator that queues can overlap (MT_OVERLAP_NCCL). `names` as in struct mt_overlap_operands. */
 enum mt_status mt_device_window_reaches(const struct mt_window *window, const int *ranks, int n, const int *names,
                                         struct mt_err *err);
 

@@ -186,17 +186,21 @@ enum mt_overlap_how {
     MT_OVERLAP_ANY,    /* the device chooses */
     MT_OVERLAP_CHUNKS, /* copy engines, and a GEMM for each chunk of tiles */
     MT_OVERLAP_FUSED,  /* one kernel, which multiplies, puts and waits */
+    MT_OVERLAP_NCCL,   /* NCCL, and a GEMM for each chunk (wave.h): where a peer's memory is out of reach */
 };
+struct mt_comm;
 struct mt_overlap_call {
     const struct mt_overlap *problem;
     const struct mt_overlap_schedule *schedule;
     struct mt_window *window;
     int64_t base;
+    struct mt_comm *comm; /* whose ranks are the window's, for MT_OVERLAP_NCCL, which takes one that queues; or null */
     /* Of the memory from `base` on: of its last run; this one counts it up, when it runs (CPU) or is queued (GPU). A
      * GPU counts along in its own memory, and a captured run takes the epoch's parity from here. */
     int64_t *epoch;
     enum mt_overlap_how how;
-    int64_t chunk_rows; /* MT_OVERLAP_CHUNKS: most rows of a GEMM; 0: a group, or the device chooses */
+    int64_t
+        chunk_rows; /* not FUSED: most rows of a GEMM; 0: a group, or the device chooses. NCCL: equal on all ranks */
     struct mt_overlap_operands operands;
 };
 enum mt_status mt_overlap_call_run(struct mt_overlap_call *call, struct mt_err *err);

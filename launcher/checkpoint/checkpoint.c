@@ -186,7 +186,7 @@ enum mt_status mt_checkpoint_about(const struct mt_safetensors *file, struct mt_
     if ((st = read_number(file, "motley.step", MOST_STEPS, &a->step, err)) ||
         (st = read_number(file, "motley.samples", MOST_SAMPLES, &a->samples, err)) ||
         (st = read_number(file, "motley.seed", INT64_MAX, &seed, err)) ||
-        (st = read_text(file, "motley.model", &a->model, err)) || (st = read_text(file, "motley.job", &a->job, err)) ||
+        (st = read_text(file, MT_MODEL_NOTE, &a->model, err)) || (st = read_text(file, "motley.job", &a->job, err)) ||
         (st = read_text(file, "motley.plan_hash", &a->plan_hash, err)) ||
         (st = read_text(file, "motley.data_hash", &a->data_hash, err)))
         return st;

@@ -12,14 +12,15 @@
  * its model, and into another precision.
  *
  * A folder is also one of Hugging Face, whose weights are the newest checkpoint's (publish.h); weights.h reads such
- * folders. checkpoint.c keeps generations, pair.c joins a generation's files, ranks.c saves and loads, states.h moves
- * states between ranks, safetensors.h is the file format. */
+ * folders. checkpoint.c keeps generations, pair.c joins a generation's files, match.c compares a file with a model,
+ * ranks.c saves and loads, states.h moves states between ranks, safetensors.h is the file format. */
 #ifndef MT_LAUNCHER_CHECKPOINT_CHECKPOINT_H
 #define MT_LAUNCHER_CHECKPOINT_CHECKPOINT_H
 
 #include "launcher/checkpoint/safetensors.h"
 #include "launcher/checkpoint/states.h"
 
+#define MT_MODEL_NOTE "motley.model"
 struct mt_checkpoint_about {
     int64_t step;    /* updates done */
     int64_t samples; /* samples seen, over all ranks */
@@ -62,9 +63,8 @@ enum mt_status mt_checkpoint_newest(const char *folder, int64_t *step, struct mt
 enum mt_status mt_checkpoint_prune(const char *folder, int keep, struct mt_err *err);
 
 /* Write all states, the parameters to `path`, and read them. Collective; errors are agreed. `file` is open at rank 0,
- * null elsewhere.
- * MT_LOAD_ALL: every state; the file must have no other tensors. MT_LOAD_PARAMS: parameters only, with or without the
- * prefix "transformer."; other tensors are ignored and counted.
+ * null elsewhere, and is checked as by mt_checkpoint_check.
+ * MT_LOAD_ALL: every state. MT_LOAD_PARAMS: parameters only, by the names of mt_weights_find.
  * Elements that are not finite are refused: MT_EDIVERGED by the first (the files are as before), MT_EINPUT by
  * the second. */
 enum mt_load { MT_LOAD_ALL, MT_LOAD_PARAMS };
@@ -72,5 +72,11 @@ enum mt_status mt_checkpoint_save(struct mt_states *states, const char *path, co
                                   struct mt_err *err);
 enum mt_status mt_checkpoint_load(struct mt_states *states, const struct mt_safetensors *file, enum mt_load what,
                                   struct mt_err *err);
+
+/* Whether a file has what is loaded, of the graph's shapes, and no other tensors; but with MT_LOAD_PARAMS those are
+ * ignored, and counted in a message, that are no weights: constants of old checkpoints, optimizer state, and the output
+ * layer once more where it is the token table. MT_EINPUT names the first tensor that is missing or too many. */
+enum mt_status mt_checkpoint_check(const struct mt_graph *graph, const struct mt_safetensors *file, enum mt_load what,
+                                   struct mt_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* ranks.c: a state's tensor in a file. safetensors_checksum.c: checksums inside a safetensors header, shared by its
+/* match.c: a state's tensor in a file. safetensors_checksum.c: checksums inside a safetensors header, shared by its
  * reader and its writer. */
 #ifndef MT_LAUNCHER_CHECKPOINT_INTERNAL_H
 #define MT_LAUNCHER_CHECKPOINT_INTERNAL_H
@@ -8,11 +8,14 @@
 #include <stdint.h>
 
 #include "kernels/base/err.h"
-#include "launcher/checkpoint/safetensors.h"
-#include "synth/graph/graph.h"
+#include "launcher/checkpoint/checkpoint.h"
 
 /* Optimizer state has the dimensions of its parameter. */
 struct mt_saved mt_saved_of(const struct mt_graph *graph, int gvalue);
+/* Whether a value of the graph is loaded; and the tensor that it is loaded from, or null. */
+bool mt_saved_is_loaded(const struct mt_graph *graph, int gvalue, enum mt_load what);
+const struct mt_saved *mt_saved_source(const struct mt_safetensors *file, const struct mt_value *value,
+                                       enum mt_load what);
 
 /* A checkpoint's files: step-00000200.safetensors, optimizer-00000200.safetensors; and the weights' notes of the other
  * file's name and of its header's checksum (pair.c). */

@@ -62,40 +62,59 @@ enum mt_status mt_weights_index_parse(const char *name, const char *text, size_t
     return st;
 }
 
+struct named {
+    const char *name;
+    int at;
+};
+
 static int by_name(const void *left, const void *right) {
-    const struct mt_saved *const *a = left, *const *b = right;
-    return strcmp((*a)->name, (*b)->name);
+    return strcmp(((const struct named *)left)->name, ((const struct named *)right)->name);
 }
 
-/* A shard's tensors by name; the caller frees it. */
-static const struct mt_saved **sort_tensors(const struct mt_safetensors *file) {
-    const struct mt_saved **sorted = mt_malloc(((size_t)file->ntensors + 1) * sizeof *sorted);
-    for (int i = 0; i < file->ntensors; i++) sorted[i] = &file->tensors[i];
-    if (file->ntensors) qsort(sorted, (size_t)file->ntensors, sizeof *sorted, by_name);
+/* The index's tensors by name; the caller frees it. */
+static struct named *sort_index(const struct mt_weights_index *index) {
+    struct named *sorted = mt_malloc((size_t)index->ntensors * sizeof *sorted);
+    for (int i = 0; i < index->ntensors; i++) sorted[i] = (struct named){index->tensors[i], i};
+    qsort(sorted, (size_t)index->ntensors, sizeof *sorted, by_name);
     return sorted;
 }
 
-/* Take the tensors that the index has in shard `s`. */
-static enum mt_status take_tensors(struct mt_safetensors *whole, const struct mt_weights_index *index, int s,
-                                   const char *index_path, struct mt_err *err) {
+/* The tensors of shard `s`, those too that the index forgets; there[tensor of the index]: it is in its shard. */
+static enum mt_status take_tensors(struct mt_safetensors *whole, const struct mt_weights_index *index,
+                                   const struct named *sorted, int s, bool *there, struct mt_err *err) {
     const struct mt_safetensors *shard = whole->shards[s];
-    const struct mt_saved **sorted = sort_tensors(shard);
-    enum mt_status st = MT_OK;
-    for (int i = 0; i < index->ntensors && !st; i++) {
-        if (index->shard[i] != s) continue;
-        struct mt_saved wanted = {.name = index->tensors[i]};
-        const struct mt_saved *key = &wanted, **found = NULL;
-        if (shard->ntensors) found = bsearch(&key, sorted, (size_t)shard->ntensors, sizeof *sorted, by_name);
-        if (!found) {
-            st = mt_fail(err, MT_EINPUT, "%s: has no tensor %.200s, which %s says is there", shard->path,
-                         index->tensors[i], index_path);
-            mt_err_hint(err, "the folder is of two models, or a file of it is old: download or save it again");
-            continue;
+    for (int t = 0; t < shard->ntensors; t++) {
+        const struct named key = {shard->tensors[t].name, 0};
+        const struct named *entry = bsearch(&key, sorted, (size_t)index->ntensors, sizeof *sorted, by_name);
+        if (entry && index->shard[entry->at] != s) {
+            mt_fail(err, MT_EINPUT, "%s: has tensor %.200s, which %s says is in %s", shard->path, key.name, whole->path,
+                    index->shards[index->shard[entry->at]]);
+            return mt_err_hint(err, "of two such tensors one is old: download or save the folder again");
         }
-        whole->tensors[whole->ntensors] = **found;
+        if (entry) there[entry->at] = true;
+        whole->tensors[whole->ntensors] = shard->tensors[t];
         whole->tensors[whole->ntensors++].shard = s;
     }
+    return MT_OK;
+}
+
+static enum mt_status join_shards(const struct mt_weights_index *index, struct mt_safetensors *whole,
+                                  struct mt_err *err) {
+    int count = 0;
+    for (int s = 0; s < whole->nshards; s++) count += whole->shards[s]->ntensors;
+    whole->tensors = mt_new(&whole->arena, struct mt_saved, count);
+    struct named *sorted = sort_index(index);
+    bool *there = mt_calloc((size_t)index->ntensors, sizeof *there);
+    enum mt_status st = MT_OK;
+    for (int s = 0; s < whole->nshards && !st; s++) st = take_tensors(whole, index, sorted, s, there, err);
+    for (int i = 0; i < index->ntensors && !st; i++) {
+        if (there[i]) continue;
+        st = mt_fail(err, MT_EINPUT, "%s: has no tensor %.200s, which %s says is there",
+                     whole->shards[index->shard[i]]->path, index->tensors[i], whole->path);
+        mt_err_hint(err, "the folder is of two models, or a file of it is old: download or save it again");
+    }
     free(sorted);
+    free(there);
     return st;
 }
 
@@ -103,18 +122,14 @@ static enum mt_status open_shards(const char *folder, const struct mt_weights_in
                                   struct mt_safetensors *whole, struct mt_err *err) {
     whole->path = mt_arena_strdup(&whole->arena, index_path);
     whole->shards = mt_new(&whole->arena, struct mt_safetensors *, index->nshards);
-    whole->tensors = mt_new(&whole->arena, struct mt_saved, index->ntensors);
-    enum mt_status st = MT_OK;
-    for (int s = 0; s < index->nshards && !st; s++) {
+    for (int s = 0; s < index->nshards; s++) {
         const char *path = mt_arena_printf(&whole->arena, "%s/%s", folder, index->shards[s]);
-        if ((st = mt_safetensors_open(path, &whole->shards[s], err))) {
-            mt_err_hint(err, "%s needs it: download or save the folder again", index_path);
-            break;
-        }
+        enum mt_status st = mt_safetensors_open(path, &whole->shards[s], err);
+        if (st) return mt_err_hint(err, "%s needs it: download or save the folder again", index_path);
         whole->nshards++;
-        st = take_tensors(whole, index, s, index_path, err);
     }
-    return st;
+    if (whole->nshards == 1) whole->notes = whole->shards[0]->notes, whole->nnotes = whole->shards[0]->nnotes;
+    return join_shards(index, whole, err);
 }
 
 static enum mt_status open_index(const char *folder, const char *path, struct mt_safetensors **file,
@@ -151,8 +166,15 @@ static enum mt_status no_weights(const char *folder, struct mt_arena *arena, str
 }
 
 enum mt_status mt_weights_open(const char *path, struct mt_safetensors **file, struct mt_err *err) {
-    if (!mt_is_folder(path)) return mt_safetensors_open(path, file, err);
+    static const char json[] = ".json";
+    size_t length = strlen(path), tail = sizeof json - 1;
     struct mt_arena arena = MT_ARENA_INIT;
+    if (!mt_is_folder(path) && length > tail && !strcmp(path + length - tail, json)) {
+        enum mt_status st = open_index(mt_folder_of(path, &arena), path, file, err);
+        mt_arena_release(&arena);
+        return st;
+    }
+    if (!mt_is_folder(path)) return mt_safetensors_open(path, file, err);
     char *folder = mt_arena_strdup(&arena, path);
     for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; n--) folder[n - 1] = 0;
     const char *single = mt_arena_printf(&arena, "%s/" MT_WEIGHTS_NAME, folder);

@@ -61,6 +61,27 @@ static bool looks_wide(const struct mt_data_file *file, int parts) {
     return n >= LEAST && file->count % parts == 0 && !high && low > n / parts / 2;
 }
 
+/* Files that are no tokens alone: they would be read as such where the vocabulary is large. */
+static enum mt_status refuse_others(const char *name, const struct mt_data_file *file, struct mt_err *err) {
+    enum { SEEN = 4096, LEAST = 64 };
+    const unsigned char *bytes = file->content;
+    size_t n = file->size_bytes < SEEN ? file->size_bytes : SEEN, printed = 0, zeros = 0;
+    for (size_t i = 0; i < n; i++) printed += (bytes[i] >= ' ' && bytes[i] < 0x7f) || (bytes[i] >= 9 && bytes[i] <= 13);
+    if (n >= LEAST && printed == n) {
+        mt_fail(err, MT_EINPUT, "%s: seems to be text, not tokens", name);
+        return mt_err_hint(err, "say text:%.200s, or give it another name than .bin", name);
+    }
+    const size_t header_bytes = HEADER_INTS * sizeof(int32_t), used_bytes = 3 * sizeof(int32_t);
+    if (n < header_bytes) return MT_OK;
+    for (size_t i = used_bytes; i < header_bytes; i++) zeros += !bytes[i];
+    int32_t magic;
+    memcpy(&magic, bytes, sizeof magic);
+    if (!magic || zeros < header_bytes - used_bytes) return MT_OK;
+    mt_fail(err, MT_EINPUT, "%s: seems to have a header as llm.c's, but starts with %d, not %d or %d", name, magic,
+            MT_DATA_LLMC_MAGIC, MT_DATA_LLMC_WIDE_MAGIC);
+    return mt_err_hint(err, "for tokens without it: tail -c +%zu \"%.200s\" >NEW.bin", header_bytes + 1, name);
+}
+
 /* What NumPy writes unless it is told otherwise. */
 static enum mt_status refuse_64(const char *name, struct mt_err *err) {
     mt_fail(err, MT_EINPUT, "%s: seems to have 64-bit tokens", name);
@@ -69,8 +90,11 @@ static enum mt_status refuse_64(const char *name, struct mt_err *err) {
 
 enum mt_status mt_data_open_uint16(const struct data_opening *opening, struct mt_data_file *file, struct mt_err *err) {
     const char *name = opening->name;
-    enum mt_status st = set_tokens(name, 0, sizeof(uint16_t), file, err);
-    if (st) return mt_err_hint(err, "a file without a header is read as 16-bit tokens, as nanoGPT writes them");
+    enum mt_status st = refuse_others(name, file, err);
+    if (st || (st = set_tokens(name, 0, sizeof(uint16_t), file, err)))
+        return *err->hint
+                   ? st
+                   : mt_err_hint(err, "a file without a header is read as 16-bit tokens, as nanoGPT writes them");
     if (looks_wide(file, 4)) return refuse_64(name, err);
     if (!looks_wide(file, 2)) return MT_OK;
     mt_fail(err, MT_EINPUT, "%s: seems to have 32-bit tokens: read as 16-bit ones, every second is below 4", name);
@@ -79,6 +103,7 @@ enum mt_status mt_data_open_uint16(const struct data_opening *opening, struct mt
 
 enum mt_status mt_data_open_uint32(const struct data_opening *opening, struct mt_data_file *file, struct mt_err *err) {
     const char *name = opening->name;
-    enum mt_status st = set_tokens(name, 0, sizeof(uint32_t), file, err);
+    enum mt_status st = refuse_others(name, file, err);
+    if (!st) st = set_tokens(name, 0, sizeof(uint32_t), file, err);
     return !st && looks_wide(file, 2) ? refuse_64(name, err) : st;
 }

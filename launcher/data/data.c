@@ -1,9 +1,11 @@
 /* Sources of tokens, and the order in which training reads them. */
 #include "launcher/data/data.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
@@ -20,6 +22,18 @@
 
 /* ---- opening sources ---- */
 
+/* Of a file that is not there: what stands before a colon may have been meant as a format. */
+static enum mt_status hint_formats(const struct mt_data_spec *spec, struct mt_err *err) {
+    char known[200] = "";
+    if (spec->format != MT_DATA_BY_NAME || !strchr(spec->text, ':') || access(spec->files[0], F_OK) == 0)
+        return err->status;
+    for (int f = 0; f < MT_DATA_NFORMATS; f++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", f ? ", " : "", mt_data_format_name((enum mt_data_format)f));
+    }
+    return mt_err_hint(err, "formats, before a colon, are %s", known);
+}
+
 static enum mt_status open_source(const char *flag, const char *text, int64_t vocab, struct mt_documents *documents,
                                   struct mt_arena *arena, struct mt_data_source *source, struct mt_err *err) {
     struct mt_data_spec *spec = &source->spec;
@@ -31,7 +45,7 @@ static enum mt_status open_source(const char *flag, const char *text, int64_t vo
         struct mt_data_file *file = &source->files[i];
         if ((st = mt_data_file_open(spec->files[i], spec->format, documents, spec->nfiles > 1, file, err)) ||
             (st = mt_data_file_check(spec->files[i], file, vocab, err)))
-            return st;
+            return hint_formats(spec, err);
         source->start[i + 1] = source->start[i] + file->count;
     }
     return MT_OK;
@@ -83,6 +97,7 @@ static enum mt_status refuse_twice(const char *flag, const struct mt_data_source
             mt_fail(err, MT_EINPUT, "%s: %s and %s are one file, given twice", flag, name, again);
         else
             mt_fail(err, MT_EINPUT, "%s: %s is given twice", flag, name);
+        if (!strcmp(flag, "--val")) return mt_err_hint(err, "leave one of them out");
         return mt_err_hint(err, "to have more samples of it, give it a weight: \"%.200s=2\"", name);
     }
     return MT_OK;

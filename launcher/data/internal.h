@@ -21,6 +21,9 @@ struct data_opening {
 
 enum { MT_DATA_LLMC_MAGIC = 20240520, MT_DATA_LLMC_WIDE_MAGIC = 20240801 };
 
+/* The bytes of the mark that some editors put in front of UTF-8: 3, or 0. */
+size_t mt_data_mark_bytes(const struct mt_data_file *file);
+
 /* MT_EINPUT for text that is UTF-16 or UTF-32: by its mark, or as zeros are in every second byte. */
 enum mt_status mt_data_refuse_wide(const char *name, const struct mt_data_file *file, struct mt_err *err);
 

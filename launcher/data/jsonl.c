@@ -80,10 +80,9 @@ static enum mt_status judge_line(struct lines *l, struct mt_err *err) {
 
 static enum mt_status make(void *context, struct mt_tokens *tokens, struct mt_err *err) {
     struct lines *l = context;
-    static const char mark[] = "\xef\xbb\xbf"; /* that some editors put in front */
     const char *at = l->file->content, *end = at + l->file->size_bytes;
     enum mt_status st = mt_data_refuse_wide(l->opening->name, l->file, err);
-    if (l->file->size_bytes >= 3 && !memcmp(at, mark, 3)) at += 3;
+    at += mt_data_mark_bytes(l->file);
     mt_working_begin("tokenizing");
     for (int64_t line = 1; at < end && !st; line++) {
         mt_working((double)(at - (const char *)l->file->content), (double)l->file->size_bytes, "line %lld",

@@ -105,7 +105,7 @@ out:
 
 enum mt_status mt_data_make(const struct data_opening *opening, const char *how, mt_make_tokens *make, void *context,
                             struct mt_data_file *file, struct mt_err *err) {
-    enum { HOW_TOKENS_ARE_MADE = 1 }; /* changes with every change of what texts become */
+    enum { HOW_TOKENS_ARE_MADE = 2 }; /* changes with every change of what texts become */
     struct mt_documents *d = opening->documents;
     if (!d->reading->tokenizer) return make_now(make, context, file, err); /* bytes are as soon made as read */
     struct mt_arena arena = MT_ARENA_INIT;

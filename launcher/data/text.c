@@ -11,6 +11,11 @@ enum mt_status mt_data_open_bytes(const struct data_opening *opening, struct mt_
     return MT_OK;
 }
 
+size_t mt_data_mark_bytes(const struct mt_data_file *file) {
+    static const char mark[] = "\xef\xbb\xbf";
+    return file->size_bytes >= 3 && !memcmp(file->content, mark, 3) ? 3 : 0;
+}
+
 enum mt_status mt_data_refuse_wide(const char *name, const struct mt_data_file *file, struct mt_err *err) {
     enum { SEEN = 256, LEAST = 8 };
     static const struct {
@@ -33,11 +38,37 @@ enum mt_status mt_data_refuse_wide(const char *name, const struct mt_data_file *
     return mt_err_hint(err, "convert it: iconv -f %s -t utf-8 \"%.150s\" >NEW", encoding, name);
 }
 
-static enum mt_status refuse(const char *name, const char *text, size_t at, struct mt_err *err) {
+/* What people have texts and tokens in, by how such files begin; null: something else. */
+static const char *way_out_of(const char *text, size_t length) {
+    static const struct {
+        const char *mark, *hint;
+    } kinds[] = {
+        {"\x1f\x8b", "it is compressed: gunzip makes a text of it"},
+        {"\x28\xb5\x2f\xfd", "it is compressed: unzstd makes a text of it"},
+        {"BZh", "it is compressed: bunzip2 makes a text of it"},
+        {"\xfd"
+         "7zXZ",
+         "it is compressed: unxz makes a text of it"},
+        {"PK\x03\x04", "it is an archive: unzip takes its files out"},
+        {"PAR1", "it is Parquet: write its column of texts as JSONL"},
+        {"ARROW1", "it is Arrow: write its column of texts as JSONL"},
+        {"\x93NUMPY", "it is NumPy's: numpy.load(NAME).astype(numpy.uint16).tofile(NAME.bin) makes tokens of it"},
+        {"%PDF", "it is a PDF: pdftotext makes a text of it"},
+    };
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        size_t n = strlen(kinds[k].mark);
+        if (length >= n && !memcmp(text, kinds[k].mark, n)) return kinds[k].hint;
+    }
+    return NULL;
+}
+
+static enum mt_status refuse(const char *name, const struct mt_data_file *file, size_t at, struct mt_err *err) {
+    const char *text = file->content, *way_out = way_out_of(text, file->size_bytes);
     size_t line = 1;
     for (const char *c = text; (c = memchr(c, '\n', (size_t)(text + at - c))); c++) line++;
-    if (!text[at]) {
-        mt_fail(err, MT_EINPUT, "%s: is binary, not text: byte %zu is 0", name, at);
+    if (!text[at] || way_out) {
+        mt_fail(err, MT_EINPUT, "%s: is binary, not text: byte %zu is %d", name, at, (unsigned char)text[at]);
+        if (way_out) return mt_err_hint(err, "%s", way_out);
         return mt_err_hint(err, "tokens are named .bin, or uint16:FILE; bytes:FILE takes any bytes as tokens");
     }
     mt_fail(err, MT_EINPUT, "%s: line %zu: byte %zu of the file, 0x%02x, is not UTF-8", name, line, at,
@@ -52,8 +83,8 @@ static enum mt_status check(const char *name, const struct mt_data_file *file, s
     const char *zero = memchr(text, 0, valid);
     enum mt_status st = zero || valid < length ? mt_data_refuse_wide(name, file, err) : MT_OK;
     if (st) return st;
-    if (zero) return refuse(name, text, (size_t)(zero - text), err);
-    return valid < length ? refuse(name, text, valid, err) : MT_OK;
+    if (zero) return refuse(name, file, (size_t)(zero - text), err);
+    return valid < length ? refuse(name, file, valid, err) : MT_OK;
 }
 
 struct text {
@@ -63,15 +94,20 @@ struct text {
 
 static enum mt_status make(void *context, struct mt_tokens *tokens, struct mt_err *err) {
     const struct text *t = context;
-    enum mt_status st =
-        mt_documents_add(t->opening->documents, t->file->content, t->file->size_bytes, t->opening->ends, tokens, err);
+    size_t mark = mt_data_mark_bytes(t->file);
+    enum mt_status st = mt_documents_add(t->opening->documents, (const char *)t->file->content + mark,
+                                         t->file->size_bytes - mark, t->opening->ends, tokens, err);
     return st ? mt_err_context(err, "%s", t->opening->name) : MT_OK;
 }
 
 enum mt_status mt_data_open_text(const struct data_opening *opening, struct mt_data_file *file, struct mt_err *err) {
     enum mt_status st = check(opening->name, file, err);
     if (st) return st;
-    if (!opening->documents->reading->tokenizer) return mt_data_open_bytes(opening, file, err);
+    if (!opening->documents->reading->tokenizer) {
+        file->bytes = (const uint8_t *)file->content + mt_data_mark_bytes(file);
+        file->count = (int64_t)(file->size_bytes - mt_data_mark_bytes(file));
+        return MT_OK;
+    }
     struct text text = {opening, file};
     return mt_data_make(opening, opening->ends ? "text, ends" : "text", make, &text, file, err);
 }

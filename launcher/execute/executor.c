@@ -78,6 +78,7 @@ static enum mt_status prepare_overlap(struct mt_executor *ex, struct replay *run
                                  .schedule = o->schedule,
                                  .window = ex->window,
                                  .base = run->window_base + o->window_at,
+                                 .comm = ex->comm,
                                  .epoch = &run->epochs[o->region],
                                  .operands = {.a = address(ex, run->low, c->in[0]),
                                               .b = address(ex, run->low, c->in[1]),
@@ -91,6 +92,7 @@ static enum mt_status prepare_overlap(struct mt_executor *ex, struct replay *run
                                               .ranks = c->group,
                                               .names = ex->comm->names,
                                               .what = c->name}};
+    if (ex->comm->class->queue) return MT_OK; /* it reaches all ranks */
     enum mt_status st = mt_device_window_reaches(ex->window, c->group, o->problem.n, ex->comm->names, err);
     return st ? mt_err_context(err, "%s", c->name) : MT_OK;
 }

@@ -74,10 +74,9 @@ enum mt_status mt_added_read(struct mt_json root, struct mt_tokenizer *t, struct
 
 /* ---- finding ---- */
 
-static bool is_word(uint32_t code) {
-    int category = mt_unicode_table()[code] & MT_UNICODE_CATEGORY;
-    return (category >= MT_UNICODE_LU && category <= MT_UNICODE_ND) || category == MT_UNICODE_NL ||
-           category == MT_UNICODE_PC;
+static bool is_word(const char *text) {
+    int n;
+    return mt_unicode_table()[mt_utf8_decode(text, &n)] & MT_UNICODE_WORD;
 }
 
 static size_t before(const char *text, size_t at) {
@@ -87,9 +86,7 @@ static size_t before(const char *text, size_t at) {
 }
 
 static bool stands_alone(const char *text, size_t length, size_t from, size_t to) {
-    int n;
-    return (!from || !is_word(mt_utf8_decode(text + before(text, from), &n))) &&
-           (to == length || !is_word(mt_utf8_decode(text + to, &n)));
+    return (!from || !is_word(text + before(text, from))) && (to == length || !is_word(text + to));
 }
 
 /* The longest of a first byte's tokens that the text goes on with; null: none. */

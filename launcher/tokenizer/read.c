@@ -1,6 +1,7 @@
 /* A tokenizer.json, from its top. */
 #include <stdio.h>
 
+#include "kernels/base/log.h"
 #include "launcher/tokenizer/internal.h"
 
 /* ---- the model ---- */
@@ -75,14 +76,12 @@ static enum mt_status read_parts(struct mt_json root, const char *key, const str
     return st ? st : mt_parts_read(kind, object, &t->arena, parts, err);
 }
 
-static enum mt_status refuse_reshaping(struct mt_json root, struct mt_err *err) {
+/* What the last call in transformers left in the file, which loading it there does not apply either. */
+static void say_reshaping(struct mt_json root) {
     static const char *const keys[] = {"truncation", "padding"};
-    for (int k = 0; k < 2; k++) {
-        if (!mt_json_has_value(root, keys[k])) continue;
-        mt_json_fail(root, err, "%s: is not supported: it would change texts' lengths", keys[k]);
-        return mt_err_hint(err, "write null there: training divides the tokens into windows itself");
-    }
-    return MT_OK;
+    for (int k = 0; k < 2; k++)
+        if (mt_json_has_value(root, keys[k]))
+            mt_log(MT_LOG_INFO, "%s of the tokenizer is not applied: all tokens of a text are taken", keys[k]);
 }
 
 /* Some numbers may be free. A file of a few tokens with huge numbers would take memory for nothing. */
@@ -115,7 +114,7 @@ enum mt_status mt_tokenizer_read(struct mt_json root, struct mt_tokenizer *t, st
                                        "pre_tokenizer", "post_processor", "decoder", "model",        NULL};
     struct mt_json object;
     enum mt_status st;
-    if ((st = mt_json_only(root, keys, err)) || (st = refuse_reshaping(root, err)) || (st = read_model(root, t, err)) ||
+    if ((st = mt_json_only(root, keys, err)) || (st = read_model(root, t, err)) ||
         (st = read_parts(root, "normalizer", &mt_normalizers, t, &t->normalizers, err)) ||
         (st = read_parts(root, "pre_tokenizer", &mt_splitters, t, &t->splitters, err)) ||
         (st = read_parts(root, "decoder", &mt_decoders, t, &t->decoders, err)) || (st = mt_added_read(root, t, err)))
@@ -134,6 +133,7 @@ enum mt_status mt_tokenizer_read(struct mt_json root, struct mt_tokenizer *t, st
     for (int i = 0; i < t->nafter; i++)
         if (t->after[i] >= t->vocab)
             return mt_json_fail(root, err, "post_processor: token %d does not exist", t->after[i]);
+    say_reshaping(root);
     set_texts(t);
     t->maps_bytes = mt_split_maps_bytes(&t->splitters);
     t->cuts_blanks = !strcmp(types[t->model.row], "BPE") && mt_bpe_cuts_blanks(&t->model);

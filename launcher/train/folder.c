@@ -130,7 +130,7 @@ enum mt_status mt_trainer_publish(struct trainer *t, struct mt_err *err) {
                                .graph = t->planned.graph,
                                .model = &t->planned.model,
                                .dropout = t->plan->job.dropout,
-                               .init = init && mt_is_folder(init) ? init : NULL,
+                               .init = init ? mt_folder_of(init, &t->arena) : NULL,
                                .tokenizer = t->options->data->reading.tokenizer};
     return mt_checkpoint_publish(&about, t->step, err);
 }

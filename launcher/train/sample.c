@@ -101,8 +101,9 @@ static enum mt_status open_model(struct mt_sampler *s, const char *checkpoint, s
     struct mt_graph *graph;
     if ((st = mt_model_graph(&s->model, s->type, 1, s->context, 0, &graph, err))) return st;
     s->one_window = graph->values[graph->logits].naxes < 3;
+    st = mt_checkpoint_check(graph, s->file, MT_LOAD_PARAMS, err);
     mt_graph_free(graph);
-    return mt_device_open("cpu", &s->device, err);
+    return st ? st : mt_device_open("cpu", &s->device, err);
 }
 
 enum mt_status mt_sampler_open(const char *checkpoint, struct mt_sampler **sampler, struct mt_err *err) {
@@ -134,9 +135,7 @@ static enum mt_status load_weights(struct mt_sampler *s, struct mt_err *err) {
     for (int v = 0; v < s->graph->nvalues && !st; v++) {
         const struct mt_value *value = &s->graph->values[v];
         if (value->kind != MT_VALUE_STATE) continue;
-        const struct mt_saved *tensor = mt_weights_find(s->file, value->name);
-        if (!tensor || tensor->count != mt_value_count(s->graph, v))
-            return mt_fail(err, MT_EINPUT, "%s: has no tensor %s of the model's size", s->file->path, value->name);
+        const struct mt_saved *tensor = mt_weights_find(s->file, value->name); /* it is there: see open_model */
         void *numbers = mt_malloc((size_t)(tensor->count * mt_type_size(value->type)));
         st = mt_safetensors_read_as(s->file, tensor, value->type, numbers, err);
         if (!st) st = mt_executor_set_state(s->executor, v, numbers, err);

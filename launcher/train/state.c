@@ -63,25 +63,31 @@ static enum mt_status check_about(struct trainer *t, const struct mt_safetensors
     return MT_OK;
 }
 
-/* Weights of one shape may be of another model, as with other biases or another rotation of positions: where --init is
- * a folder with a config.json, that is the plan's model, but for the longest sequence. */
-static enum mt_status check_config(const struct trainer *t, const char *folder, struct mt_err *err) {
-    struct mt_arena arena = MT_ARENA_INIT;
-    struct mt_config config;
+/* Weights of one shape may be of another model, as with other biases or another rotation of positions. `text`: what
+ * they say that they are of; that is the plan's model, but for the longest sequence. */
+static enum mt_status check_model(const struct trainer *t, const char *text, struct mt_err *err) {
     struct mt_model theirs;
     const struct mt_model *ours = &t->planned.model;
-    enum mt_status st = MT_OK;
-    if (!mt_is_folder(folder) || access(mt_arena_printf(&arena, "%s/" MT_CONFIG_NAME, folder), F_OK)) goto out;
-    if ((st = mt_config_read(folder, &arena, &config, err))) goto out;
-    if ((st = mt_model_parse(config.model, &theirs, err))) goto out;
+    const char *init = t->options->init;
+    enum mt_status st = mt_model_parse(text, &theirs, err);
+    if (st) return mt_err_context(err, "--init %s", init);
     bool same = theirs.class == ours->class;
     for (int i = 0; i < theirs.noptions && same; i++)
         same = theirs.options[i].value == ours->options[i].value || !strcmp(theirs.options[i].name, "context");
-    if (same) goto out;
-    st = mt_fail(err, MT_EINPUT, "--init %s: is a %.300s, but the plan is for %.300s", folder, config.model,
-                 t->plan->model);
-    mt_err_hint(err, "plan with --model %s", folder);
-out:
+    if (same) return MT_OK;
+    mt_fail(err, MT_EINPUT, "--init %s: is a %.300s, but the plan is for %.300s", init, text, t->plan->model);
+    return mt_err_hint(err, "plan with --model %s", mt_is_folder(init) ? init : text);
+}
+
+/* The config.json of the folder of --init, or that its file is in. */
+static enum mt_status check_config(const struct trainer *t, struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_config config;
+    const char *folder = mt_folder_of(t->options->init, &arena);
+    enum mt_status st = MT_OK;
+    if (!access(mt_arena_printf(&arena, "%s/" MT_CONFIG_NAME, folder), F_OK) &&
+        !(st = mt_config_read(folder, &arena, &config, err)))
+        st = check_model(t, config.model, err);
     mt_arena_release(&arena);
     return st;
 }
@@ -93,7 +99,9 @@ static enum mt_status open_source(struct trainer *t, struct mt_safetensors **fil
         st = mt_checkpoint_open(o->resume, file, err);
         return st ? st : check_about(t, *file, err);
     }
-    if ((st = check_config(t, o->init, err)) || (st = mt_weights_open(o->init, file, err))) return st;
+    if ((st = check_config(t, err)) || (st = mt_weights_open(o->init, file, err))) return st;
+    const char *model = mt_safetensors_note(*file, MT_MODEL_NOTE);
+    if (model && (st = check_model(t, model, err))) return st;
     return mt_safetensors_carries_checksums(*file) ? mt_safetensors_verify(*file, err) : MT_OK;
 }
 

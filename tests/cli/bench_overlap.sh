@@ -15,6 +15,7 @@ refused 2 '--precision: "f8" is not known here' $bench --precision f8 --shape 64
 refused 2 '--shares: must be as 5:3, not "5,3"' $bench --shares 5,3 --shape 64,64,64
 refused 2 '--shares: ' $bench --shares 5:0 --shape 64,64,64
 refused 2 '--repetitions: ' $bench --repetitions 0 --shape 64,64,64
+refused 2 '--seconds: ' $bench --seconds 0 --shape 64,64,64
 refused 2 '"more"' $bench --shape 64,64,64 more
 refused 2 'there is one rank, and nothing to communicate' $bench --shape 64,64,64
 refused 2 '--shares: lists 3 ranks, but there are 2' on 2 --shares 1:1:1 --shape 64,64,64
@@ -63,5 +64,5 @@ for precision in f64 f16 tf32; do
   on 2 --shape 33,48,70 --shares 2:1 --precision $precision --form reduce --form gather --repetitions 1 --json=more.json \
     >out.txt 2>err.txt || fail "$(cat err.txt)"
   fits more.json 2
-  has ", 2 ranks; $precision; medians of 1 rounds" out.txt || fail "$(cat out.txt)"
+  has ", 2 ranks; $precision; medians of up to 1 rounds" out.txt || fail "$(cat out.txt)"
 done

@@ -77,7 +77,7 @@ $MOTLEY plan --model gpt2:layers=1,heads=2,embed=16,context=16,vocab=256 --ranks
 refused 2 "but the plan is for gpt2:layers=1," $MOTLEY train other.json --data text.txt \
   --resume f32.straight
 $MOTLEY plan --model gpt2:layers=2,heads=2,embed=32,context=16,vocab=256 --ranks 1 -o wide.json
-refused 2 "tensor wte.weight is 256 x 16, but the plan's model has 256 x 32" $MOTLEY train wide.json --data text.txt \
+refused 2 "is a gpt2:layers=2,heads=2,embed=16," $MOTLEY train wide.json --data text.txt \
   --init f32.straight/step-00000040.safetensors
 refused 2 "no safetensors file" $MOTLEY train wide.json --data text.txt --init text.txt
 

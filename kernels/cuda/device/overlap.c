@@ -52,8 +52,9 @@ static enum mt_status locate(const struct mt_overlap_call *call, struct cuda_ove
         int rank = rank_of(call, p);
         char *part = mt_device_window_part(call->window, rank);
         if (rank == mt_window_rank(call->window)) overlap->me = p;
-        if (!part) return mt_fail(err, MT_EBUG, "the window does not reach rank %d", name_of(call, rank));
-        overlap->parts[p] = (CUdeviceptr)(part + call->base);
+        if (!part && !overlap->comm)
+            return mt_fail(err, MT_EBUG, "the window does not reach rank %d", name_of(call, rank));
+        overlap->parts[p] = part ? (CUdeviceptr)(part + call->base) : 0;
     }
     assert(overlap->me >= 0);
     overlap->epoch = overlap->parts[overlap->me] + (CUdeviceptr)mt_overlap_epoch_place(call->problem);
@@ -64,8 +65,7 @@ enum mt_status cuda_overlaps_queue(struct cuda_overlaps *o, const struct cuda_qu
                                    struct mt_overlap_call *call, struct mt_err *err) {
     if (o->failed) return mt_fail(err, MT_EPEER, "after an error, by which ranks are out of step");
     if (call->problem->n > CUDA_OVERLAP_RANKS)
-        return mt_fail(err, MT_EINPUT, "%d ranks: at most %d share a host's GPUs", call->problem->n,
-                       CUDA_OVERLAP_RANKS);
+        return mt_fail(err, MT_EINPUT, "%d ranks: at most %d take part in one", call->problem->n, CUDA_OVERLAP_RANKS);
     enum mt_status st = make(o, err);
     if (st) return st;
     int64_t epoch = *call->epoch + 1;
@@ -73,6 +73,8 @@ enum mt_status cuda_overlaps_queue(struct cuda_overlaps *o, const struct cuda_qu
                                    .schedule = call->schedule,
                                    .operands = &call->operands,
                                    .copy = (int)(epoch % call->schedule->copies),
+                                   .comm = call->comm && call->comm->class->queue ? call->comm : NULL,
+                                   .ranks = call->operands.ranks,
                                    .chunk_rows = call->chunk_rows,
                                    .watch = {.aborted = o->words_at + offsetof(struct cuda_overlap_words, aborted),
                                              .stalled = o->words_at + offsetof(struct cuda_overlap_words, stalled),

@@ -201,9 +201,9 @@ static enum mt_status queued(struct nccl *nccl, enum mt_status st, struct mt_err
     return st;
 }
 
-static enum mt_status usable(const struct nccl *nccl, const struct mt_coll *problem, struct mt_err *err) {
+static enum mt_status usable(const struct nccl *nccl, const char *what, struct mt_err *err) {
     if (!nccl->broken && nccl->world) return MT_OK;
-    return mt_fail(err, MT_EPEER, "%s: an earlier collective did not end", mt_coll_name(problem->kind));
+    return mt_fail(err, MT_EPEER, "%s: an earlier collective did not end", what);
 }
 
 static enum mt_status queue_on(struct mt_comm *comm, const void *stream, const struct mt_coll *problem,
@@ -211,15 +211,23 @@ static enum mt_status queue_on(struct mt_comm *comm, const void *stream, const s
                                struct mt_err *err) {
     (void)tag; /* NCCL matches collectives by their order, and has schedules of its own, but none that knows nodes */
     struct nccl *nccl = (struct nccl *)comm;
-    enum mt_status st = usable(nccl, problem, err);
+    enum mt_status st = usable(nccl, mt_coll_name(problem->kind), err);
     return st ? st : queued(nccl, cuda_nccl_problem(nccl, stream, problem, schedule, group, buffer, err), err);
 }
 
 static enum mt_status queue_arrays(struct mt_comm *comm, const void *stream, const struct mt_coll *problem,
                                    const int *group, const struct mt_comm_arrays *arrays, struct mt_err *err) {
     struct nccl *nccl = (struct nccl *)comm;
-    enum mt_status st = usable(nccl, problem, err);
+    enum mt_status st = usable(nccl, mt_coll_name(problem->kind), err);
     return st ? st : queued(nccl, cuda_nccl_arrays(nccl, stream, problem, group, arrays, err), err);
+}
+
+enum mt_status cuda_nccl_exchange(struct mt_comm *comm, const struct cuda_queue *queue,
+                                  const struct cuda_nccl_message *messages, int count, const char *what,
+                                  struct mt_err *err) {
+    struct nccl *nccl = (struct nccl *)comm;
+    enum mt_status st = usable(nccl, what, err);
+    return st ? st : queued(nccl, cuda_nccl_messages(nccl, queue, messages, count, what, err), err);
 }
 
 static bool prefers_roots(struct mt_comm *comm, const struct mt_coll *problem) {

@@ -24,6 +24,19 @@ enum mt_status cuda_nccl_id(void *id, struct mt_err *err);
 enum mt_status cuda_nccl_new(const void *id, int rank, int nranks, double deadline_s, struct mt_comm **comm,
                              struct mt_err *err);
 
+/* Messages between pairs, of bytes, queued as one: none waits for another. Both sides give those of a pair in the same
+ * order; `peer` is the communicator's rank. `what`: for messages. */
+struct cuda_queue;
+struct cuda_nccl_message {
+    void *data;
+    int64_t size_bytes;
+    int peer;
+    bool sends;
+};
+enum mt_status cuda_nccl_exchange(struct mt_comm *comm, const struct cuda_queue *queue,
+                                  const struct cuda_nccl_message *messages, int count, const char *what,
+                                  struct mt_err *err);
+
 /* kernels/coll/nccl_unequal.h */
 void cuda_nccl_impl(struct mt_comm *comm, enum mt_nccl_impl impl);
 

@@ -5,7 +5,7 @@
 
 #include <nccl.h>
 
-#include "kernels/comm/comm.h"
+#include "kernels/cuda/nccl/comm.h"
 #include "kernels/cuda/driver/driver.h"
 
 /* A group other than all ranks in order; ranks[p] is rank p of NCCL's communicator. */
@@ -53,12 +53,15 @@ enum mt_status cuda_nccl_comm_of(struct nccl *nccl, const struct cuda_queue *que
 /* The implementation of a ReduceScatter or AllGather: nccl->impl if it can run the problem, else the cheapest. */
 enum mt_nccl_impl cuda_nccl_impl_of(const struct nccl *nccl, const struct mt_coll *problem);
 
-/* Of the schedule matters whether it is by_node: in phases within and across nodes (kernels/coll/nccl_nodes.h), if there
- * is a list for the problem; and located: then its steps are made. Null: neither. */
+/* Of the schedule matters whether it is by_node: in phases within and across nodes (kernels/coll/nccl_nodes.h), if
+ * there is a list for the problem; and located: then its steps are made. Null: neither. */
 enum mt_status cuda_nccl_problem(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
                                  const struct mt_schedule *schedule, const int *group, void *const buffer[2],
                                  struct mt_err *err);
 enum mt_status cuda_nccl_arrays(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
                                 const int *group, const struct mt_comm_arrays *arrays, struct mt_err *err);
+enum mt_status cuda_nccl_messages(struct nccl *nccl, const struct cuda_queue *queue,
+                                  const struct cuda_nccl_message *messages, int count, const char *what,
+                                  struct mt_err *err);
 
 #endif

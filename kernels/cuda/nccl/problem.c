@@ -379,3 +379,18 @@ enum mt_status cuda_nccl_arrays(struct nccl *nccl, const struct cuda_queue *queu
     for (int i = 0; i < arrays->n && succeeded(result); i++) result = queue_array(&job, i);
     return cuda_nccl_wait(nccl, job.comm, end_group(result), mt_coll_name(problem->kind), err);
 }
+
+/* ---- messages ---- */
+
+enum mt_status cuda_nccl_messages(struct nccl *nccl, const struct cuda_queue *queue,
+                                  const struct cuda_nccl_message *messages, int count, const char *what,
+                                  struct mt_err *err) {
+    ncclResult_t result = ncclGroupStart();
+    for (int i = 0; i < count && succeeded(result); i++) {
+        const struct cuda_nccl_message *m = &messages[i];
+        size_t size = (size_t)m->size_bytes;
+        result = m->sends ? ncclSend(m->data, size, ncclInt8, m->peer, nccl->world, queue->stream)
+                          : ncclRecv(m->data, size, ncclInt8, m->peer, nccl->world, queue->stream);
+    }
+    return cuda_nccl_wait(nccl, nccl->world, end_group(result), what, err);
+}

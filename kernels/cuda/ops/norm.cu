@@ -19,7 +19,7 @@ template <class row> __device__ inline float row_sqdev(const row &x, float mean,
         x.get(k, a);
         EACH_ELEMENT q[0] += (a[v] - mean) * (a[v] - mean);
     }
-    row_sums(q);
+    row_sums(q, 1); /* s may have been summed before */
     return q[0];
 }
 
@@ -51,7 +51,7 @@ __device__ inline void normalize(const row &x, int C, float n, float eps, const 
         x.get(k, a);
         EACH_ELEMENT s[0] += a[v];
     }
-    row_sums(s);
+    row_sums(s, 0);
     float q = row_sqdev(x, s[0] / n, C);
     if (leads_row()) *s_to = s[0], *q_to = q;
     apply(x, moments_of(s[0], q, n, eps), C, gamma, beta, y);
@@ -152,7 +152,7 @@ extern "C" __global__ void __launch_bounds__(W *ROWS)
             dots[1] += o.dout[v] * o.gamma[v] * o.xhat[v];
         }
     }
-    row_sums(dots);
+    row_sums(dots, 0);
     if (leads_row()) d1[row] = dots[0], d2[row] = dots[1];
 }
 
@@ -227,7 +227,7 @@ extern "C" __global__ void __launch_bounds__(W *ROWS, BLOCKS)
         if (add) ahead.start(2, add + row * C, C);
         next_s = s[row], next_q = q[row];
     }
-    for (; row < rows; row += step) {
+    for (int turn = 0; row < rows; row += step, turn ^= 1) {
         stored_row in_dout, in_x, in_add;
         moments m = moments_of(next_s, next_q, n, eps);
         bool more = row + step < rows;
@@ -248,7 +248,7 @@ extern "C" __global__ void __launch_bounds__(W *ROWS, BLOCKS)
             }
         }
         if (add && !AHEAD) ahead.take(2, in_add, add + row * C, C);
-        row_sums(means);
+        row_sums(means, turn);
         means[0] /= n, means[1] /= n;
         forget_floats(in_dout), forget_floats(in_x);
         if (add && AHEAD) ahead.take(2, in_add, add + row * C, C);

@@ -24,13 +24,14 @@ __device__ inline bool leads_row() {
     return threadIdx.x % W == 0;
 }
 
-/* Sums over the threads of a row, returned in all of them. */
-template <int N> __device__ inline void row_sums(float (&x)[N]) {
+/* Sums over the threads of a row, returned in all of them. A kernel's calls take turns: 0, 1, 0, ..., so that warps wait
+ * for each other only once in each; who is ahead writes to the other part. */
+template <int N> __device__ inline void row_sums(float (&x)[N], int turn) {
 #pragma unroll
     for (int i = 0; i < N; i++) x[i] = warp_sum(x[i]);
     if constexpr (W > 32) {
-        __shared__ float part[N][W / 32];
-        __syncthreads();
+        __shared__ float parts[2][N][W / 32];
+        float(&part)[N][W / 32] = parts[turn];
         if (threadIdx.x % 32 == 0)
             for (int i = 0; i < N; i++) part[i][threadIdx.x / 32] = x[i];
         __syncthreads();

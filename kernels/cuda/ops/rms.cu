@@ -13,7 +13,7 @@ template <class row> __device__ inline float row_square(const row &x, int C) {
         x.get(k, a);
         EACH_ELEMENT q[0] += a[v] * a[v];
     }
-    row_sums(q);
+    row_sums(q, 0);
     return q[0];
 }
 
@@ -115,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(W *ROWS)
         operands o = operands_of(in_dout, in_x, k, rrms, gamma);
         EACH_ELEMENT dot[0] += o.dout[v] * o.gamma[v] * o.xhat[v];
     }
-    row_sums(dot);
+    row_sums(dot, 0);
     if (leads_row()) d[row] = dot[0];
 }
 
@@ -174,7 +174,7 @@ extern "C" __global__ void __launch_bounds__(W *ROWS, BLOCKS)
         if (add) ahead.start(2, add + row * C, C);
         next_q = q[row];
     }
-    for (; row < rows; row += step) {
+    for (int turn = 0; row < rows; row += step, turn ^= 1) {
         stored_row in_dout, in_x, in_add;
         float rrms = rrms_of(next_q, n, eps), dot[1] = {0};
         bool more = row + step < rows;
@@ -192,7 +192,7 @@ extern "C" __global__ void __launch_bounds__(W *ROWS, BLOCKS)
             }
         }
         if (add && !AHEAD) ahead.take(2, in_add, add + row * C, C);
-        row_sums(dot);
+        row_sums(dot, turn);
         forget_floats(in_dout), forget_floats(in_x);
         if (add && AHEAD) ahead.take(2, in_add, add + row * C, C);
         if (add && more) ahead.start(2, add + (row + step) * C, C);

@@ -1,26 +1,48 @@
-/* Which implementation runs, and the begin of runs by chunks. */
+/* Which implementation runs, and the begin of runs by chunks and by waves. */
 #include "kernels/cuda/overlap/overlap.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const struct cuda_overlap_impl *const implementations[] = {&cuda_overlap_chunks, &cuda_overlap_fused};
+static const struct {
+    const char *name; /* in MOTLEY_OVERLAP */
+    const struct cuda_overlap_impl *impl;
+} implementations[] = {{"chunks", &cuda_overlap_chunks}, {"fused", &cuda_overlap_fused}, {"nccl", &cuda_overlap_waves}};
 enum { NIMPLS = sizeof implementations / sizeof *implementations };
+
+/* Whether this GPU maps the parts of all ranks. */
+static bool reaches(const struct cuda_overlap *o) {
+    bool all = true;
+    for (int p = 0; p < o->problem->n; p++) all &= o->parts[p] != 0;
+    return all;
+}
+
+/* Whom the environment prefers. */
+static enum mt_status find_first(int *first, struct mt_err *err) {
+    const char *name = getenv("MOTLEY_OVERLAP");
+    *first = 0;
+    if (!name) return MT_OK;
+    while (*first < NIMPLS && strcmp(name, implementations[*first].name)) ++*first;
+    if (*first < NIMPLS) return MT_OK;
+    return mt_fail(err, MT_EINPUT, "MOTLEY_OVERLAP is \"%s\", not \"chunks\", \"fused\" or \"nccl\"", name);
+}
 
 enum mt_status cuda_overlap_run(const struct cuda_queue *queue, const struct cuda_overlap *o, enum mt_overlap_how how,
                                 struct mt_err *err) {
-    const char *first = getenv("MOTLEY_OVERLAP");
-    bool turned = first && !strcmp(first, "fused");
-    if (first && !turned && strcmp(first, "chunks"))
-        return mt_fail(err, MT_EINPUT, "MOTLEY_OVERLAP is \"%s\", not \"chunks\" or \"fused\"", first);
-    for (int i = 0; i < NIMPLS; i++) {
-        const struct cuda_overlap_impl *impl = implementations[turned ? NIMPLS - 1 - i : i];
+    int first;
+    enum mt_status st = find_first(&first, err);
+    if (st) return st;
+    for (int i = 0; i <= NIMPLS; i++) {
+        const struct cuda_overlap_impl *impl = implementations[i ? i - 1 : first].impl;
+        if (impl->how != MT_OVERLAP_NCCL && !reaches(o)) continue;
         if ((how && impl->how != how) || !impl->can(queue->cuda, o)) continue;
         return impl->queue(queue, o, err);
     }
     return mt_fail(err, MT_EINPUT, "%s of %s, sent as %s, does not run on this GPU%s",
                    mt_overlap_name(o->problem->form), mt_type_name(o->problem->type), mt_type_name(o->problem->wire),
-                   how == MT_OVERLAP_FUSED ? " in one kernel" : "");
+                   how == MT_OVERLAP_FUSED  ? " in one kernel"
+                   : how == MT_OVERLAP_NCCL ? " by NCCL"
+                                            : "");
 }
 
 enum mt_status cuda_overlap_begin(const struct cuda_queue *queue, const struct cuda_overlap *o, void *words,

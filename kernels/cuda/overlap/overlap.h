@@ -3,6 +3,8 @@
  *
  *   chunks.c, chunks.cu   copy engines move chunks, and cuBLASLt multiplies them, in stream order
  *   fused.c, fused.cu     one kernel does it all, on sm_90
+ *   waves.c               NCCL moves chunks, wave by wave, where a peer's memory is out of reach
+ *   compute.c             GEMMs and sums of chunks
  *   overlap.c             which implementation runs
  *
  * All addresses but the epoch, and the parity of staging, are known when a run is queued. Flags only grow: in epoch e a
@@ -31,32 +33,36 @@ struct cuda_overlap {
     const struct mt_overlap_operands *operands; /* addresses of this GPU; `scratch` of mt_overlap_scratch_bytes */
     int me;                                     /* this rank's place */
     /* By place: where the problem's part of each rank's window begins, as this GPU maps it; its own included. Buffers
-     * are at mt_overlap_place, flags at mt_overlap_flag_place. */
+     * are at mt_overlap_place, flags at mt_overlap_flag_place. 0: out of reach. */
     CUdeviceptr parts[CUDA_OVERLAP_RANKS];
-    CUdeviceptr epoch;  /* u64: of the last run; this one counts it up */
-    int copy;           /* of staging: epoch % schedule->copies */
-    int64_t chunk_rows; /* chunks: most rows of a GEMM; 0: by the device */
+    struct mt_comm *comm; /* NCCL's, which reaches all; or null */
+    const int *ranks;     /* its ranks, by place; null: the same */
+    CUdeviceptr epoch;    /* u64: of the last run; this one counts it up */
+    int copy;             /* of staging: epoch % schedule->copies */
+    int64_t chunk_rows;   /* chunks: most rows of a GEMM; 0: by the device */
     struct cuda_watch watch;
     CUstream moves; /* a second stream, for puts */
     CUevent joint;  /* between the two; may be recorded again once it is waited for */
 };
 
-/* An implementation queues all of a run on queue->stream, with what it forks to `moves` joined again. It counts the epoch
- * up, or has cuda_overlap_begin do so. It may be captured; then all that it loads and chooses has been by a run before. What may wait
- * for other work of this GPU's queues, as loading kernels does, comes before it queues a wait for a peer. */
+/* An implementation queues all of a run on queue->stream, with what it forks to `moves` joined again. It counts the
+ * epoch up, or has cuda_overlap_begin do so. It may be captured; then all that it loads and chooses has been by a run
+ * before. What may wait for other work of this GPU's queues, as loading kernels does, comes before it queues a wait for
+ * a peer. */
 struct cuda_overlap_impl {
     enum mt_overlap_how how;
     bool (*can)(const struct cuda *cuda, const struct cuda_overlap *overlap);
     enum mt_status (*queue)(const struct cuda_queue *queue, const struct cuda_overlap *overlap, struct mt_err *err);
 };
-extern const struct cuda_overlap_impl cuda_overlap_chunks, cuda_overlap_fused;
+extern const struct cuda_overlap_impl cuda_overlap_chunks, cuda_overlap_fused, cuda_overlap_waves;
 
 /* Queue the kernel that counts the epoch up, and writes it to words[count] of this GPU's memory (count may be 0). */
 enum mt_status cuda_overlap_begin(const struct cuda_queue *queue, const struct cuda_overlap *overlap, void *words,
                                   int64_t count, struct mt_err *err);
 
-/* Queue a run by the implementation that `how` names, or the first one that can: by chunks, or with MOTLEY_OVERLAP=fused
- * in the environment, in one kernel. MT_EINPUT if none can. */
+/* Queue a run by the implementation that `how` names, or the first one that can: by chunks, in one kernel, by NCCL; or
+ * first the one that MOTLEY_OVERLAP in the environment names: chunks, fused or nccl, the same on all ranks. MT_EINPUT
+ * if none can. */
 enum mt_status cuda_overlap_run(const struct cuda_queue *queue, const struct cuda_overlap *overlap,
                                 enum mt_overlap_how how, struct mt_err *err);
 

@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "kernels/base/text/units.h"
+#include "kernels/base/wait.h"
 #include "kernels/overlap/chunk.h"
 #include "launcher/bench/overlap/internal.h"
 #include "launcher/session/agree.h"
 #include "planner/balance/split.h"
 
+static const double before_final = 0.7;
 enum { TAG = 6, ALIGN = 256, ALIGNED = 8 /* rows and columns of a share */, TRIED = 5, PILOT_ROUNDS = 3 };
 
 /* ---- the problem ---- */
@@ -345,13 +347,20 @@ enum mt_status mt_bench_case_check(struct mt_bench_case *c, struct mt_err *err) 
     return st;
 }
 
+/* Whether a part of the case's seconds is over, on all ranks alike. */
+static bool late(const struct mt_bench_case *c, double part) {
+    double limit_s = part * c->bench->options->seconds;
+    int is = limit_s > 0 && mt_now_s() - c->begun_s > limit_s;
+    MPI_Bcast(&is, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return is;
+}
+
 void mt_bench_case_rounds(struct mt_bench_case *c, int rounds) {
-    for (int round = 0; round < rounds; round++)
+    for (c->rounds = 0; c->rounds < rounds && !(c->rounds && late(c, before_final)); c->rounds++)
         for (int i = 0; i < c->nvariants; i++) {
-            struct mt_bench_variant *v = &c->variants[(i + round) % c->nvariants];
-            mt_bench_variant_turn(c, v, &v->time_s[round], &v->own_s[round]);
+            struct mt_bench_variant *v = &c->variants[(i + c->rounds) % c->nvariants];
+            mt_bench_variant_turn(c, v, &v->time_s[c->rounds], &v->own_s[c->rounds]);
         }
-    c->rounds = rounds;
 }
 
 void mt_bench_case_final(struct mt_bench_case *c) {
@@ -395,10 +404,13 @@ static enum mt_status add_groups(struct mt_bench_case *c, struct mt_err *err) {
 
 enum mt_status mt_bench_case_init(struct mt_bench_case *c, struct mt_bench_overlap *bench, enum mt_overlap_form form,
                                   const int64_t shape[3], struct mt_err *err) {
-    *c = (struct mt_bench_case){.bench = bench, .shape = {shape[0], shape[1], shape[2]}};
+    *c = (struct mt_bench_case){.bench = bench, .shape = {shape[0], shape[1], shape[2]}, .begun_s = mt_now_s()};
     enum mt_status st = mt_agree(MPI_COMM_WORLD, set_up(c, form, err), err);
     if (st) return st;
     st = mt_device_window_new(bench->device, bench->wire, c->window_bytes, bench->options->deadline_s, &c->window, err);
+    if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
+    /* Parts of forms, which the rates are of, are by puts. */
+    st = mt_device_window_reaches(c->window, bench->group, bench->nranks, NULL, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     connect(c);
     if ((st = mt_bench_case_check(c, err))) return st;

@@ -94,6 +94,7 @@ struct mt_bench_case {
     struct mt_bench_variant variants[MT_BENCH_VARIANTS];
     int nvariants;
     int64_t window_bytes;
+    double begun_s;
     int rounds; /* that count */
     /* After the turns, indices of variants. collective: the fastest of the collective and the puts; chosen and best: of
      * the sequential and the overlapped. */
@@ -118,8 +119,9 @@ enum mt_status mt_bench_overlap_divide(const struct mt_bench_overlap *bench, con
 enum mt_status mt_bench_case_init(struct mt_bench_case *c, struct mt_bench_overlap *bench, enum mt_overlap_form form,
                                   const int64_t shape[3], struct mt_err *err);
 enum mt_status mt_bench_case_check(struct mt_bench_case *c, struct mt_err *err);
-/* All variants take their turns. Then, after the judgement, in the final: the GEMM, the collective, sequential, what
- * was chosen and what was best so far; for the best of many in one run is partly so by chance. */
+/* All variants take their turns, in as many rounds as there is time for, at least one. Then, after the judgement, in
+ * the final: the GEMM, the collective, sequential, what was chosen and what was best so far; for the best of many in
+ * one run is partly so by chance. */
 void mt_bench_case_rounds(struct mt_bench_case *c, int rounds);
 void mt_bench_case_final(struct mt_bench_case *c);
 void mt_bench_case_release(struct mt_bench_case *c);
@@ -129,7 +131,7 @@ void mt_bench_variant_queue(struct mt_bench_case *c, struct mt_bench_variant *v)
 /* Run `count` instances after a barrier; *own_s: this rank's time of one; returns the slowest rank's. A failure ends
  * all ranks. */
 double mt_bench_variant_run(struct mt_bench_case *c, struct mt_bench_variant *v, int count, double *own_s);
-/* Choose the instances of a turn, and capture them. */
+/* Choose the instances of a turn, and capture them; says how long one takes. */
 void mt_bench_variant_prepare(struct mt_bench_case *c, struct mt_bench_variant *v);
 /* A turn; seconds of one instance, of the slowest rank and of this one. */
 void mt_bench_variant_turn(struct mt_bench_case *c, struct mt_bench_variant *v, double *time_s, double *own_s);

@@ -105,7 +105,7 @@ static enum mt_status measure_all(struct mt_bench_overlap *b, struct mt_err *err
 static void tell_start(struct mt_bench_overlap *b) {
     const struct mt_bench_overlap_options *o = b->options;
     if (b->rank) return;
-    mt_tables_say(&b->doc, "%s, %d ranks; %s; medians of %d rounds, on the slowest rank; operands of seed %d",
+    mt_tables_say(&b->doc, "%s, %d ranks; %s; medians of up to %d rounds, on the slowest rank; operands of seed %d",
                   mt_device_describe(b->device), b->nranks, o->tf32 ? "tf32" : mt_type_name(o->precision),
                   o->repetitions, MT_BENCH_OVERLAP_SEED);
     mt_output_tell(&o->output, &b->doc);

@@ -6,6 +6,7 @@
  * Of each shape and form all variants take turns, beginning with another one in each round: the GEMM alone, the
  * collective alone, both in sequence, and the overlapped forms. A turn is short, and its time that of the slowest rank;
  * of three slices the fastest counts.
+ * Turns and rounds are cut to fit a number of seconds, as where ranks share a GPU and take turns of milliseconds there.
  * Parts of overlapped forms take turns too: the tiles alone, the puts alone. From their medians come the rates by which
  * the overlapped forms are predicted (planner/overlap/predict.h), and one is chosen, or none. What was chosen is then
  * measured again, in turn with sequential and with what was best.
@@ -33,7 +34,8 @@ struct mt_bench_overlap_options {
     const int64_t *shares;  /* of the ranks, in any unit; null: even */
     int nshares;
     struct mt_output output;
-    int repetitions;   /* rounds */
+    int repetitions;   /* rounds, at most */
+    double seconds;    /* of a shape and form, about; 0: as many as the rounds take */
     double deadline_s; /* of waits for other ranks */
 };
 

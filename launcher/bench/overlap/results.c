@@ -71,6 +71,7 @@ static void tell_rates(struct mt_bench_case *c) {
     mt_table_put_text(t, "form", "%s", mt_overlap_name(c->problem.form));
     for (int i = 0; i < 3; i++)
         mt_table_put_real(t, i == 0 ? "m" : i == 1 ? "n" : "k", MT_UNIT_COUNT, (double)c->shape[i]);
+    mt_table_put_real(t, "rounds", MT_UNIT_COUNT, c->rounds);
     mt_table_put_real(t, "flops", MT_UNIT_FLOPS, c->rates.flops * c->rates.workers);
     mt_table_put_real(t, "tile_s", MT_UNIT_SECONDS, c->rates.tile_s);
     mt_table_put_real(t, "in_step", MT_UNIT_RATIO, c->in_step);

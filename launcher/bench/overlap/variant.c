@@ -3,6 +3,7 @@
 #include <mpi.h>
 #include <stdlib.h>
 
+#include "kernels/base/log.h"
 #include "kernels/base/wait.h"
 #include "launcher/bench/overlap/internal.h"
 #include "launcher/session/session.h"
@@ -12,6 +13,8 @@
  * least so many instances where they are captured, each after the one before. */
 static const double slice_s = 0.003;
 enum { SLICES = 3, LEAST_CAPTURED = 20, MOST_INSTANCES = 256 };
+/* Of the seconds of a case a turn may take one of so many parts: there are those of all variants in some rounds. */
+enum { TURNS = 6 * MT_BENCH_VARIANTS };
 static const struct mt_clock one_step = {.step = 1, .seed = 1};
 
 /* ---- schedules in parts ---- */
@@ -134,11 +137,20 @@ static void capture(struct mt_bench_case *c, struct mt_bench_variant *v) {
     v->epoch = epoch; /* nothing ran */
 }
 
+static int slices_of(const struct mt_bench_case *c) {
+    return c->bench->slices ? c->bench->slices : SLICES;
+}
+
 void mt_bench_variant_prepare(struct mt_bench_case *c, struct mt_bench_variant *v) {
     bool captures = mt_device_captures(c->bench->device);
     int least = !captures ? 1 : c->bench->least ? c->bench->least : LEAST_CAPTURED;
-    double own_s, each_s = mt_bench_variant_run(c, v, 2, &own_s);
-    v->instances = (int)fmin(fmax(slice_s / fmax(each_s, 1e-6), least), MOST_INSTANCES);
+    double own_s, each_s = fmax(mt_bench_variant_run(c, v, 2, &own_s), 1e-6);
+    v->instances = (int)fmin(fmax(slice_s / each_s, least), MOST_INSTANCES);
+    double turn_s = c->bench->options->seconds / TURNS;
+    if (turn_s > 0) v->instances = (int)fmax(1, fmin(v->instances, turn_s / slices_of(c) / each_s));
+    if (!c->bench->rank && v->part <= MT_BENCH_PUTS)
+        mt_log(MT_LOG_INFO, "%s %lld,%lld,%lld, %s: about %.3g ms", mt_overlap_name(c->problem.form),
+               (long long)c->shape[0], (long long)c->shape[1], (long long)c->shape[2], v->name, 1e3 * each_s);
     if (!captures) return;
     v->instances += v->instances % 2;
     capture(c, v);
@@ -168,7 +180,7 @@ static double slice(struct mt_bench_case *c, struct mt_bench_variant *v, double 
 
 void mt_bench_variant_turn(struct mt_bench_case *c, struct mt_bench_variant *v, double *time_s, double *own_s) {
     *time_s = *own_s = INFINITY;
-    for (int i = 0; i < (c->bench->slices ? c->bench->slices : SLICES); i++) {
+    for (int i = 0; i < slices_of(c); i++) {
         double own, time = slice(c, v, &own);
         *time_s = fmin(*time_s, time), *own_s = fmin(*own_s, own);
     }

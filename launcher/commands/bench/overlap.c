@@ -18,6 +18,7 @@ enum {
     KEY_PRECISION,
     KEY_SHARES,
     KEY_REPETITIONS,
+    KEY_SECONDS,
     KEY_JSON,
     KEY_DEADLINE,
     MOST_EXTENT = 1 << 24,
@@ -40,7 +41,8 @@ static const struct argp_option flag_table[] = {
     {"form", KEY_FORM, "FORM", 0, "gather, scatter, reduce, or all of them [all]; may be repeated", 1},
     {"precision", KEY_PRECISION, "TYPE", 0, MT_PRECISIONS " [bf16 on GPUs, f32 on CPUs]", 1},
     {"shares", KEY_SHARES, "5:3", 0, "of M and N that the ranks have, in proportion [even]", 1},
-    {"repetitions", KEY_REPETITIONS, "N", 0, "rounds, in which each variant takes a turn [10]", 1},
+    {"repetitions", KEY_REPETITIONS, "N", 0, "rounds, in which each variant takes a turn, at most [10]", 1},
+    {"seconds", KEY_SECONDS, "S", 0, "of a shape and form, about: turns and rounds are cut to fit [60]", 1},
     MT_OPTION_JSON(KEY_JSON, 1),
     MT_OPTION_DEVICE(KEY_DEVICE, "cpu", 2),
     MT_OPTION_DEADLINE(KEY_DEADLINE, "120", 2),
@@ -106,6 +108,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_REPETITIONS:
         if (!(st = mt_flag_int("--repetitions", text, 1, 10000, &count, f->err))) o->repetitions = (int)count;
         break;
+    case KEY_SECONDS: st = mt_flag_seconds("--seconds", text, &o->seconds, f->err); break;
     case KEY_JSON: st = mt_output_flag(text, state, is_operand, &o->output, f->err); break;
     case KEY_DEVICE: st = mt_flag_device(text, &o->device, f->err); break;
     case KEY_DEADLINE: st = mt_flag_seconds("--deadline", text, &o->deadline_s, f->err); break;
@@ -126,7 +129,8 @@ int mt_command_bench_overlap(int argc, char **argv) {
                "the same rounds."};
     struct mt_err err = MT_ERR_INIT;
     struct overlap_flags f = {
-        .err = &err, .options = {.device = "cpu", .precision = MT_NTYPES, .repetitions = 10, .deadline_s = 120}};
+        .err = &err,
+        .options = {.device = "cpu", .precision = MT_NTYPES, .repetitions = 10, .seconds = 60, .deadline_s = 120}};
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     struct mt_bench_overlap_options *o = &f.options;
     if (!o->forms) o->forms = ~0u;

@@ -3,6 +3,8 @@
 
 enum { MOST_PARTS = 64 };
 
+static const char elsewhere[] = "the data can be made into tokens elsewhere, and given as .bin";
+
 enum mt_status mt_part_bool(struct mt_json object, const char *key, bool otherwise, bool *value, struct mt_err *err) {
     *value = otherwise;
     return mt_json_has_value(object, key) ? mt_json_bool(object, key, value, err) : MT_OK;
@@ -34,7 +36,7 @@ enum mt_status mt_part_pattern(struct mt_json object, struct mt_part *part, stru
     memcpy(why, err->text, sizeof why);
     memcpy(hint, err->hint, sizeof hint);
     mt_json_fail(pattern, err, "%.900s", why);
-    return *hint ? mt_err_hint(err, "%s", hint) : err->status;
+    return mt_err_hint(err, "%s", *hint ? hint : elsewhere);
 }
 
 enum mt_found mt_part_find(struct mt_part *part, const char *text, size_t length, size_t at, size_t *from, size_t *to) {
@@ -64,7 +66,7 @@ static enum mt_status read_one(const struct mt_part_kind *kind, const char *type
     while (row < kind->nrows && strcmp(kind->rows[row].type, type) != 0) row++;
     if (row == kind->nrows) {
         mt_json_fail(object, err, "a %s of type \"%.60s\" is not supported", kind->word, type);
-        return mt_err_hint(err, "the data can be made into tokens elsewhere, and given as .bin");
+        return mt_err_hint(err, "%s", elsewhere);
     }
     if (parts->n == MOST_PARTS) return mt_json_fail(object, err, "has more than %d parts", MOST_PARTS);
     enum mt_status st = mt_json_only(object, kind->rows[row].keys, err);

@@ -123,6 +123,30 @@ static enum mt_status read_WhitespaceSplit(struct mt_json object, struct mt_part
     return MT_OK;
 }
 
+/* Words and runs of other characters are what is left; white space between them is removed. */
+static enum mt_status read_Whitespace(struct mt_json object, struct mt_part *part, struct mt_arena *arena,
+                                      struct mt_err *err) {
+    (void)object, (void)arena, (void)err;
+    part->behavior = MT_SPLIT_REMOVED;
+    part->invert = true;
+    return MT_OK;
+}
+
+/* \w+|[^\w\s]+ */
+static enum mt_found find_word(struct mt_part *part, const char *text, size_t length, size_t at, size_t *from,
+                               size_t *to) {
+    const uint16_t *table = mt_unicode_table();
+    const int kinds = MT_UNICODE_WORD | MT_UNICODE_SPACE;
+    int n, kind = MT_UNICODE_SPACE;
+    (void)part;
+    for (*from = at; *from < length; *from += (size_t)n)
+        if (!((kind = table[mt_utf8_decode(text + *from, &n)] & kinds) & MT_UNICODE_SPACE)) break;
+    if (*from >= length) return MT_FOUND_NONE;
+    for (*to = *from + (size_t)n; *to < length; *to += (size_t)n)
+        if ((table[mt_utf8_decode(text + *to, &n)] & kinds) != kind) break;
+    return MT_FOUND;
+}
+
 /* White space is removed; then, in mt_parts of its own, punctuation stands alone: see mt_split. */
 static enum mt_status read_BertPreTokenizer(struct mt_json object, struct mt_part *part, struct mt_arena *arena,
                                             struct mt_err *err) {

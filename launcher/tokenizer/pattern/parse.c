@@ -217,12 +217,26 @@ static enum mt_status parse_group(struct parser *p, struct pattern_node **node) 
     return MT_OK;
 }
 
+/* After '$', which is (?![^\n]). */
+static enum mt_status parse_line_end(struct parser *p, struct pattern_node **node) {
+    struct pattern_set *set = new_set(p);
+    add_range(p, set, '\n', '\n');
+    set->negated = true;
+    complete(set);
+    *node = new_node(p, PATTERN_LOOK);
+    (*node)->negative = true;
+    (*node)->first = new_node(p, PATTERN_SET);
+    (*node)->first->set = set;
+    return MT_OK;
+}
+
 static enum mt_status parse_atom(struct parser *p, struct pattern_node **node) {
-    static const char refused[] = "^$*+?{}";
+    static const char refused[] = "^*+?{}";
     struct pattern_set *set = NULL;
     uint32_t code = 0;
     enum mt_status st = MT_OK;
     if (take(p, "(")) return parse_group(p, node);
+    if (take(p, "$")) return parse_line_end(p, node);
     if (*p->at == '}') {
         code = take_code(p);
     } else if (strchr(refused, *p->at)) {
@@ -285,7 +299,8 @@ static enum mt_status parse_repeated(struct parser *p, struct pattern_node **nod
             repeat->mode = PATTERN_LAZY;
         else if (sign != '{' && take(p, "+"))
             repeat->mode = PATTERN_POSSESSIVE;
-        if (*p->at && strchr("?*+{", *p->at)) return refuse(p, "a repetition of a repetition");
+        bool again = sign == '{' && *p->at == '+'; /* (x{1,3})+: to Oniguruma it is not possessive */
+        if (*p->at && strchr("?*+{", *p->at) && !again) return refuse(p, "a repetition of a repetition");
         *node = repeat;
     }
     return st;

@@ -5,7 +5,7 @@
  *     for (size_t at = 0; mt_pattern_find(pattern, &search, text, length, at, &from, &to) == MT_FOUND; at = to) ...
  *     mt_pattern_free(pattern);
  *
- * Of the syntax: alternatives, (...), (?:...), (?i:...), (?=...), (?!...), [...] with ranges and ^, . \s \S \d \D
+ * Of the syntax: alternatives, (...), (?:...), (?i:...), (?=...), (?!...), [...] with ranges and ^, . $ \s \S \d \D
  * \p{..} \P{..} of general categories, escapes of characters, ? * + {n} {n,} {,m} {n,m}, lazy and possessive. The rest
  * is refused by name, and so is a pattern that matches the empty text. Alternatives are tried in order and repetitions
  * back up, as in every backtracking matcher: the first match counts, not the longest. */

@@ -16,7 +16,17 @@ static bool is_space(uint32_t code) {
            code == 0x3000;
 }
 
-/* By the category alone. */
+/* Alphabetic, a mark, a decimal digit, connecting punctuation, or Join_Control: of those that the category does not
+ * tell only letters in circles and squares are alphabetic. */
+static bool is_word(uint32_t code, int category) {
+    static const uint32_t shapes[][2] = {{0x24b6, 0x24e9}, {0x1f130, 0x1f149}, {0x1f150, 0x1f169}, {0x1f170, 0x1f189}};
+    bool shaped = false;
+    for (int i = 0; i < 4; i++) shaped |= code >= shapes[i][0] && code <= shapes[i][1];
+    return (category >= MT_UNICODE_LU && category <= MT_UNICODE_NL) || category == MT_UNICODE_PC || shaped ||
+           code == 0x200c || code == 0x200d;
+}
+
+/* By code and category. */
 static int derive(uint32_t code, int category) {
     int bits = category;
     bool punctuation = category >= MT_UNICODE_PC && category <= MT_UNICODE_PO;
@@ -28,6 +38,7 @@ static int derive(uint32_t code, int category) {
     if (category >= MT_UNICODE_MN && category <= MT_UNICODE_ME) bits |= MT_UNICODE_MARK;
     if (category == MT_UNICODE_MN) bits |= MT_UNICODE_NONSPACING;
     if (category >= MT_UNICODE_ND && category <= MT_UNICODE_NO) bits |= MT_UNICODE_DIGIT;
+    if (is_word(code, category)) bits |= MT_UNICODE_WORD;
     return bits;
 }
 

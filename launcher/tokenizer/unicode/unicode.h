@@ -52,6 +52,7 @@ enum {
     MT_UNICODE_NONSPACING = 0x200, /* what BERT's normalizer removes as accents */
     MT_UNICODE_DIGIT = 0x400,      /* numeric */
     MT_UNICODE_WHOLE = 0x800,      /* is not decomposed */
+    MT_UNICODE_WORD = 0x1000,      /* \w of regular expressions in Rust */
 };
 
 /* Properties of all code points, [MT_UNICODE_CODES]; made by the first call, of any thread. */

@@ -31,7 +31,8 @@ static const struct mt_config_key keys[] = {
      .optional = true,
      .values = "false",
      .written = true},
-    {.key = "add_cross_attention", .meaning = MT_KEY_ONLY, .optional = true, .values = "false"},
+    {.key = "n_special", .meaning = MT_KEY_ONLY, .optional = true, .values = "0"}, /* tokens besides the vocabulary */
+    {.key = "predict_special_tokens", .meaning = MT_KEY_IGNORED, .optional = true},
     {.key = "n_ctx", .meaning = MT_KEY_IGNORED, .optional = true}, /* of old versions: n_positions again */
     {.key = "reorder_and_upcast_attn", .meaning = MT_KEY_IGNORED, .optional = true}, /* the order of rounding */
     {.key = "summary_activation", .meaning = MT_KEY_IGNORED, .optional = true},      /* heads for other tasks */

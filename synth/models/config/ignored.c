@@ -27,6 +27,8 @@ const struct mt_config_key mt_config_ignored[] = {
     IGNORED("id2label"),
     IGNORED("label2id"),
     IGNORED("num_labels"),
+    IGNORED("_num_labels"),
+    IGNORED("output_past"), /* as use_cache, in old versions */
     IGNORED("return_dict"),
     IGNORED("output_attentions"),
     IGNORED("output_hidden_states"),
@@ -74,6 +76,7 @@ const struct mt_config_key mt_config_ignored[] = {
     {.key = "rope_interleaved", .meaning = MT_KEY_ONLY, .optional = true, .values = "false"},
     {.key = "is_encoder_decoder", .meaning = MT_KEY_ONLY, .optional = true, .values = "false"},
     {.key = "tie_encoder_decoder", .meaning = MT_KEY_ONLY, .optional = true, .values = "false"},
+    {.key = "add_cross_attention", .meaning = MT_KEY_ONLY, .optional = true, .values = "false"},
     {.key = "cross_attention_hidden_size", .meaning = MT_KEY_ONLY, .optional = true, .values = "null"},
     {.key = "pruned_heads", .meaning = MT_KEY_ONLY, .optional = true, .values = "{}|null"},
     {.key = "quantization_config",

@@ -43,7 +43,8 @@ static const struct mt_config_key keys[] = {
      .written = true},
     {.key = "attention_bias", .meaning = MT_KEY_ONLY, .optional = true, .values = "false", .written = true},
     {.key = "mlp_bias", .meaning = MT_KEY_ONLY, .optional = true, .values = "false", .written = true},
-    {.key = "pretraining_tp", .meaning = MT_KEY_IGNORED, .optional = true}, /* the order of sums */
+    {.key = "max_sequence_length", .meaning = MT_KEY_IGNORED, .optional = true}, /* of the first Llama */
+    {.key = "pretraining_tp", .meaning = MT_KEY_IGNORED, .optional = true},      /* the order of sums */
     {0},
 };
 

@@ -20,6 +20,7 @@ int main(void) {
     const struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 600};
     struct mt_err err = MT_ERR_INIT;
     int rank;
+    setenv("MOTLEY_TUNE", "off", 0); /* two ranks on one GPU would tune at once, for minutes */
     CHECK_OK(mt_session_begin(&watch, MT_OK, &err), err);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     for (int i = 0; i < 2; i++) {

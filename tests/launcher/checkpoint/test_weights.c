@@ -71,20 +71,27 @@ static struct mt_safetensors *open_folder(const char *path) {
     return file;
 }
 
-/* Shards of four types; a tensor that the index does not name is not there, and one that two shards have is the named.
- */
+static void refused(const char *text, const char *hint) {
+    struct mt_safetensors *file;
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_EQ(mt_weights_open(folder, &file, &err), MT_EINPUT);
+    CHECK(strstr(err.text, text), "%s, not %s", err.text, text);
+    CHECK(strstr(err.hint, hint), "%s, not %s", err.hint, hint);
+}
+
+/* Shards of four types; a tensor that the index does not name is there too, and one that two shards have is refused. */
 static void test_shards(void) {
     begin();
     write_shard("a.safetensors", "AZ", MT_F32);
     write_shard("b.safetensors", "BC", MT_BF16);
     write_shard("c.safetensors", "D", MT_F16);
-    write_shard("d.safetensors", "EA", MT_F64);
+    write_shard("d.safetensors", "E", MT_F64);
     write_text(MT_WEIGHTS_INDEX,
                "{\"metadata\": {\"total_size\": 1}, \"weight_map\": {\"C\": \"b.safetensors\", \"A\": "
                "\"a.safetensors\", \"B\": \"b.safetensors\", \"D\": \"c.safetensors\", \"E\": \"d.safetensors\"}}");
     struct mt_err err = MT_ERR_INIT;
     struct mt_safetensors *file = open_folder(folder);
-    expect(file, "ABCDE");
+    expect(file, "ABCDEZ");
     CHECK_EQ(mt_safetensors_find(file, "A")->type, MT_F32);
     CHECK_EQ(mt_safetensors_find(file, "D")->type, MT_F16);
     CHECK_TEXT(mt_safetensors_path_of(file, mt_safetensors_find(file, "D")), in_folder("c.safetensors"));
@@ -94,6 +101,10 @@ static void test_shards(void) {
     CHECK_OK(mt_safetensors_verify(file, &err), err);
     mt_safetensors_close(file);
     mt_safetensors_close(open_folder(in_folder(""))); /* with a slash */
+    mt_safetensors_close(open_folder(in_folder(MT_WEIGHTS_INDEX)));
+    write_shard("d.safetensors", "EA", MT_F64);
+    refused("d.safetensors: has tensor A, which", "download or save the folder again");
+    write_shard("d.safetensors", "E", MT_F64);
 
     /* A byte of one shard: the checksum says so, with the shard's name. */
     char *data;
@@ -113,14 +124,6 @@ static void test_shards(void) {
     expect(file, "XY");
     mt_safetensors_close(file);
     end();
-}
-
-static void refused(const char *text, const char *hint) {
-    struct mt_safetensors *file;
-    struct mt_err err = MT_ERR_INIT;
-    CHECK_EQ(mt_weights_open(folder, &file, &err), MT_EINPUT);
-    CHECK(strstr(err.text, text), "%s, not %s", err.text, text);
-    CHECK(strstr(err.hint, hint), "%s, not %s", err.hint, hint);
 }
 
 static void test_refused(void) {
@@ -174,7 +177,7 @@ static void test_eight_bits(void) {
     end();
 }
 
-/* What is written is read: the file of a run, with the tensors that the index names. */
+/* What is written is read: the file of a run. */
 static void test_write(void) {
     begin();
     write_shard("step-00000003.safetensors", "ABQ", MT_F32);
@@ -182,7 +185,7 @@ static void test_write(void) {
     struct mt_err err = MT_ERR_INIT;
     CHECK_OK(mt_weights_index_write(folder, "step-00000003.safetensors", tensors, 2, &err), err);
     struct mt_safetensors *file = open_folder(folder);
-    expect(file, "AB");
+    expect(file, "ABQ");
     mt_safetensors_close(file);
     end();
 }

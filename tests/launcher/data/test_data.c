@@ -211,6 +211,14 @@ static void test_refusals(void) {
              slash ? slash : "/long.txt");
     specs[1] = other;
     refuse(&o, "are one file, given twice", "=2\"");
+    const char *vals[2] = {twin, twin};
+    struct mt_data_files with_val = {.data = specs, .ndata = 1, .val = vals, .nval = 2};
+    o.files = &with_val;
+    refuse(&o, "twin.txt is given twice", "leave one of them out");
+    o.files = &files;
+    specs[1] = "txt:there_is_none";
+    refuse(&o, "txt:there_is_none: No such file",
+           "formats, before a colon, are text, jsonl, llmc, uint16, uint32, bytes");
     char weighted[64];
     snprintf(weighted, sizeof weighted, "%s=2", twin);
     specs[1] = weighted;

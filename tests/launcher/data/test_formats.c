@@ -100,6 +100,18 @@ static void test_raw(void) {
     CHECK_EQ(mt_data_file_check(path, &file, 50257, &err), MT_EINPUT);
     CHECK(strstr(err.text, "token 0 is 4294967295, but the model's vocabulary has 50257"), "%s", err.text);
     mt_data_file_close(&file);
+    /* What is no tokens alone: text, and a header that is not known. */
+    static const char text[] =
+        "Some text, that would be tokens of 8000 to 32000, were it read as such; and so on, line\n";
+    refuse(write_file("text.bin", text, 88), MT_DATA_BY_NAME, "seems to be text, not tokens", "text:");
+    refuse(write_file("text", text, 88), MT_DATA_uint32, "seems to be text, not tokens", "text:");
+    int32_t head[512] = {20260101, 1, 512};
+    for (int i = 256; i < 512; i++) head[i] = i * 65537;
+    refuse(write_file("head.bin", head, sizeof head), MT_DATA_BY_NAME, "but starts with 20260101, not 20240520 or",
+           "tail -c +1025");
+    head[100] = 1; /* is no header */
+    CHECK_OK(open_file(write_file("head.bin", head, sizeof head), MT_DATA_BY_NAME, &plain, &file, &err), err);
+    mt_data_file_close(&file);
     refuse(write_file("odd.bin", narrow, 7), MT_DATA_BY_NAME, "7 bytes of tokens of 2 bytes each", "16-bit");
     refuse(write_file("odd", wide, 9), MT_DATA_uint32, "9 bytes of tokens of 4 bytes each", "");
     refuse(write_file("none.bin", "", 0), MT_DATA_BY_NAME, "empty", "");
@@ -111,6 +123,11 @@ static void test_text(void) {
     int64_t want[] = {'a', 0xc3, 0xa9, '\n'};
     expect(write_file("a.txt", "a\xc3\xa9\n", 4), MT_DATA_BY_NAME, &plain, want, 4);
     expect(write_file("a.json", "a\xc3\xa9\n", 4), MT_DATA_text, &plain, want, 4);
+    expect(write_file("a.txt",
+                      "\xef\xbb\xbf"
+                      "a\xc3\xa9\n",
+                      7),
+           MT_DATA_BY_NAME, &plain, want, 4);
     int64_t any[] = {'a', 0, 0xa9, 0xff};
     expect(write_file("any", "a\0\xa9\xff", 4), MT_DATA_bytes, &plain, any, 4);
 }
@@ -137,6 +154,10 @@ static void test_text_refusals(void) {
     refuse(write_file("surrogate.txt", "\xed\xa0\x80", 3), MT_DATA_BY_NAME, "0xed, is not UTF-8", "");
     refuse(write_file("overlong.txt", "\xc0\xaf", 2), MT_DATA_BY_NAME, "0xc0, is not UTF-8", "");
     refuse(write_file("tokens.dat", "ab\0c", 4), MT_DATA_BY_NAME, "is binary, not text: byte 2 is 0", "uint16:FILE");
+    refuse(write_file("a.gz", "\x1f\x8b\x08\0\1\2", 6), MT_DATA_BY_NAME, "is binary, not text: byte 1 is 139",
+           "gunzip");
+    refuse(write_file("a.parquet", "PAR1\x15\0\1", 7), MT_DATA_BY_NAME, "is binary, not text: byte 5 is 0", "JSONL");
+    refuse(write_file("a.npy", "\x93NUMPY\1\0", 8), MT_DATA_BY_NAME, "is binary, not text: byte 0 is 147", "tofile");
     refuse(write_file("a.json", "{}", 2), MT_DATA_BY_NAME, "may be one JSON document, or one a line", "jsonl:");
     refuse(write_file("empty", "", 0), MT_DATA_BY_NAME, "empty", "");
     refuse("/nonexistent/file", MT_DATA_BY_NAME, "No such file", "");

@@ -1,5 +1,6 @@
 /* Programs with overlapped instructions on GPUs, traced and captured: the same bits; and the losses of the same program
- * without them. Ranks share a GPU where there are too few: then NCCL is told that they are on different hosts.
+ * without them. By NCCL too, as where no rank reaches another's memory. Ranks share a GPU where there are too few: then
+ * NCCL is told that they are on different hosts.
  * ranks: 3 */
 #include <mpi.h>
 #include <stdio.h>
@@ -88,6 +89,8 @@ int main(int argc, char **argv) {
     struct mt_comm *comm = comm_of();
     for (int style = OVERLAPPED; style <= OVERLAPPED_SUMS; style++)
         for (int half = 0; half < 2; half++) test_round(comm, (enum style)style, half ? MT_BF16 : MT_F32);
+    setenv("MOTLEY_OVERLAP", "nccl", 1);
+    for (int style = OVERLAPPED; style <= OVERLAPPED_SUMS; style++) test_round(comm, (enum style)style, MT_BF16);
     mt_comm_free(comm);
     mt_device_close(device);
     MPI_Finalize();

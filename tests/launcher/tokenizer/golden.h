@@ -8,8 +8,8 @@
 
 #define GOLDEN MOTLEY_SOURCE "/tests/launcher/tokenizer/golden/"
 
-static const char *const golden[] = {"gpt2",    "llama3",    "qwen2", "o200k",      "falcon", "llama2",
-                                     "mistral", "metaspace", "gemma", "bert_cased", "bert",   "suffix"};
+static const char *const golden[] = {"gpt2",      "llama3", "qwen2",      "o200k", "falcon", "llama2", "mistral",
+                                     "metaspace", "gemma",  "bert_cased", "bert",  "suffix", "words",  "deepseek"};
 enum { NGOLDEN = sizeof golden / sizeof *golden };
 
 struct document {

@@ -41,6 +41,10 @@ static void test_examples(void) {
     expect("a(?=b)", "ab ac", "a");
     expect("a(?!b)", "ab ac", "a");
     expect("\\s+(?!\\S)|\\s+", "a   b  ", "  | |  ");
+    expect("[ab]$", "ab\na\n\nb", "b|a|b"); /* of a line, as in Oniguruma */
+    expect("\\s+$", "a  b \n  ", " \n  ");
+    expect("a$b|a", "ab a", "a|a");
+    expect("a{1,2}+b|a", "aaaab aa", "aaaab|a|a");
     expect("[^\\s\\p{L}]+", "ab1!c 2", "1!|2");
     expect("[a-c\\-x]+", "ab-xd", "ab-x");
 }
@@ -176,7 +180,6 @@ static void test_refusals(void) {
     static const char *const refused[][2] = {{"a(?<=b)", "a group of this kind, at character 2"},
                                              {"(?i)a", "a group of this kind"},
                                              {"^a", "^ in this place"},
-                                             {"a$", "$ in this place"},
                                              {"\\ba", "\\b, at character 0"},
                                              {"\\w+", "\\w, at character 0"},
                                              {"(a)\\1", "\\1, at character 3"},
@@ -197,7 +200,8 @@ static void test_refusals(void) {
                                              {"", "matches the empty text"},
                                              {"(?:a?)*b", "repeats what may be empty"},
                                              {"(?:(?:(?:a|bc){1000}){1000})", "is too long"},
-                                             {"a{2,3}+", "a repetition of a repetition"},
+                                             {"a{2,3}*", "a repetition of a repetition"},
+                                             {"(?:a{0,3}+)b", "repeats what may be empty"},
                                              {"[]a]+", "an empty class"}};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct mt_pattern *pattern;

@@ -221,8 +221,6 @@ static const struct refusal {
      "unk_token: is not"},
     {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"new\": 1}}", "unknown key \"new\""},
     {"{\"model\": {\"type\": \"WordPiece\", \"vocab\": {\"a\": 0}}}", "has no unk_token"},
-    {"{" MODEL ", \"truncation\": {\"max_length\": 512}}", "truncation: is not supported"},
-    {"{" MODEL ", \"padding\": {}}", "padding: is not supported"},
     {"{" MODEL ", \"normalizer\": {\"type\": \"Precompiled\"}}",
      "a normalizer of type \"Precompiled\" is not supported"},
     {"{" MODEL ", \"normalizer\": {\"type\": \"NFC\", \"form\": 1}}", "normalizer: unknown key \"form\""},
@@ -260,6 +258,43 @@ static const struct refusal {
     {"{" MODEL, ":1:"},
     {"[]", "must be an object"},
 };
+
+/* A token that is a single word is none beside a character of words: what `tokenizers` makes of each text. */
+static void test_single_words(void) {
+    static const char file[] = /* truncation is left by the last call of a tokenizer in transformers */
+        "{\"truncation\": {\"max_length\": 1}, \"padding\": {}, \"added_tokens\": [{\"id\": 5, \"content\": \"ab\", "
+        "\"single_word\": true, \"normalized\": false}], "
+        "\"model\": {\"type\": \"BPE\", \"unk_token\": \"u\", \"vocab\": {\"u\": 0, \"a\": 1, \"b\": 2, \"-\": 3, "
+        "\"c\": 4}, \"merges\": []}}";
+    static const struct {
+        const char *text;
+        bool found;
+    } cases[] = {{"ab", true},
+                 {"ab-", true},
+                 {"abc", false},
+                 {"cab", false},
+                 {"ab_", false},
+                 {"ab5", false},
+                 {"ab\xe2\x80\x8d", false},     /* U+200D joins */
+                 {"ab\xe2\x80\x8b", true},      /* U+200B does not */
+                 {"ab\xe2\x92\xb6", false},     /* A in a circle */
+                 {"ab\xe2\x91\xa0", true},      /* 1 in a circle */
+                 {"ab\xf0\x9f\x85\xb0", false}, /* A in a square */
+                 {"ab\xcc\x81", false},         /* an accent */
+                 {"ab\xc2\xb2", true}};         /* a superscript */
+    struct mt_tokenizer *tokenizer;
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_OK(mt_tokenizer_parse("words", file, strlen(file), &tokenizer, &err), err);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct mt_tokens tokens = {0};
+        CHECK_OK(mt_tokenizer_encode(tokenizer, cases[i].text, strlen(cases[i].text), &tokens, &err), err);
+        bool found = false;
+        for (int64_t t = 0; t < tokens.count; t++) found |= tokens.ids[t] == 5;
+        CHECK(found == cases[i].found && (found || tokens.count > 1), "%s", cases[i].text);
+        free(tokens.ids);
+    }
+    mt_tokenizer_free(tokenizer);
+}
 
 static void test_refusals(void) {
     struct mt_tokenizer *tokenizer;
@@ -334,6 +369,7 @@ int main(void) {
     test_merges();
     test_long_word();
     test_many_marks();
+    test_single_words();
     test_refusals();
     test_swelling();
     test_changed_files();

@@ -284,14 +284,7 @@ static const struct problem problems[] = {
 };
 enum { NPROBLEMS = sizeof problems / sizeof *problems, ODD = 4 /* of them */ };
 
-/* Our own kernel, with each of its tiles: within one, several, an odd number of them, edges, and parts of k. Where it
- * cannot, the library's is tested again. */
-static void own_tiles(const char *only) {
-    static const struct problem tiled[] = {{{8}, {8}, {8}, 1, 1, 1},        {{64}, {64}, {64}, 1, 1, 1},
-                                           {{136}, {264}, {200}, 1, 1, 1},  {{392}, {776}, {72}, 1, 1, 1},
-                                           {{24}, {1032}, {1544}, 1, 1, 1}, {{1288}, {16}, {640}, 1, 1, 1},
-                                           {{520}, {520}, {520}, 1, 1, 1}};
-    static const char *const forms[] = {"own",
+static const char *const own_forms[] = {"own",
                                         "own:128x256/0/1",
                                         "own:128x256/1/1",
                                         "own:128x256/2/3",
@@ -310,9 +303,17 @@ static void own_tiles(const char *only) {
                                         "own:64x64/3/4",
                                         "own:128x128/3/2",
                                         "own:128x256/3/4"};
-    enum { NFORMS = sizeof forms / sizeof *forms };
+enum { NFORMS = sizeof own_forms / sizeof *own_forms };
+
+/* Our own kernel, with each of its tiles: within one, several, an odd number of them, edges, and parts of k. Where it
+ * cannot, the library's is tested again. */
+static void own_tiles(const char *only) {
+    static const struct problem tiled[] = {{{8}, {8}, {8}, 1, 1, 1},        {{64}, {64}, {64}, 1, 1, 1},
+                                           {{136}, {264}, {200}, 1, 1, 1},  {{392}, {776}, {72}, 1, 1, 1},
+                                           {{24}, {1032}, {1544}, 1, 1, 1}, {{1288}, {16}, {640}, 1, 1, 1},
+                                           {{520}, {520}, {520}, 1, 1, 1}};
     for (int f = 0; f < NFORMS; f++) {
-        if (only && strcmp(only, forms[f])) continue;
+        if (only && strcmp(only, own_forms[f])) continue;
         for (size_t i = 0; i < sizeof tiled / sizeof *tiled; i++)
             for (int turns = 0; turns < 4; turns++)
                 for (int out = 0; out < 4; out++) { /* half; float; float, added to; f16 */
@@ -322,9 +323,26 @@ static void own_tiles(const char *only) {
                                         .tb = turns & 2,
                                         .out_acc = out == 1 || out == 2,
                                         .accumulate = out == 2,
-                                        .gemm = forms[f]};
+                                        .gemm = own_forms[f]};
                     if (!out || turns == f % 4) one(&tiled[i], &v); /* each has to be compiled */
                 }
+    }
+}
+
+/* Each form in a process of its own, all at once: most of the time is the compiler's. */
+static void own_tiles_apart(const char *program) {
+    FILE *running[NFORMS];
+    for (int f = 0; f < NFORMS; f++) {
+        char command[4200];
+        snprintf(command, sizeof command, "'%s' own %s", program, own_forms[f]);
+        running[f] = popen(command, "w");
+        CHECK(running[f], "%s: cannot be started", command);
+    }
+    for (int f = 0; f < NFORMS; f++) {
+        checks++;
+        if (!pclose(running[f])) continue;
+        fprintf(stderr, "FAILED: %s\n", own_forms[f]);
+        failures++;
     }
 }
 
@@ -380,7 +398,7 @@ int main(int argc, char **argv) {
     if (own) own_tiles(argc > 2 ? argv[2] : NULL);
     if (!own) measured();
     if (!again) {
-        own_tiles(NULL);
+        own_tiles_apart(argv[0]);
         for (int i = NPROBLEMS - 1; i >= 0; i--) every_way(&problems[i], 0, true, ALL_WAYS);
         for (int i = 3; i < 5; i++) every_way(&problems[i], 1, true, ALL_WAYS);
         same_bits(MT_F32), same_bits(MT_BF16), same_bits(MT_F16);

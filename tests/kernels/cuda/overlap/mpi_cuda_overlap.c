@@ -1,7 +1,8 @@
-/* Overlapped GEMMs by chunks, and in one kernel, on GPUs, each rank a process: ragged shares of all forms and types on
- * windows that the ranks map of each other, ten epochs, some captured, with outputs, scratch and staging poisoned;
- * compared with a GEMM in f64, equal bits in all epochs, replicas equal. A rank that stays away is named. Ranks share a
- * GPU where there are too few. ranks: 2 3 */
+/* Overlapped GEMMs by chunks, by NCCL, and in one kernel, on GPUs, each rank a process: ragged shares of all forms and
+ * types on windows that the ranks map of each other, ten epochs, some captured, with outputs, scratch and staging
+ * poisoned; compared with a GEMM in f64, equal bits in all epochs, replicas equal. NCCL gives the bits of chunks, also
+ * where the window reaches no peer. A rank that stays away is named. Ranks share a GPU where there are too few: then
+ * NCCL is told that they are on different hosts. ranks: 2 3 */
 #include <math.h>
 #include <mpi.h>
 
@@ -9,6 +10,7 @@
 #include "kernels/device/facts.h"
 #include "kernels/device/window.h"
 #include "kernels/overlap/chunk.h"
+#include "tests/kernels/cuda/device/shared.h"
 #include "tests/kernels/overlap/job.h"
 
 enum { EAGER = 4 };
@@ -20,21 +22,17 @@ static struct mt_stream *stream;
 static struct mt_comm *comm;
 static int rank, nranks;
 
-/* The GPU of the rank's number, or the first. False on all ranks where there is none. */
-static bool open_device(void) {
+/* NCCL's, with MPI's for the hosts. */
+static struct mt_comm *comm_of(void) {
     struct mt_err err = MT_ERR_INIT;
-    char kind[32];
-    int opened, all;
-    snprintf(kind, sizeof kind, "cuda:%d", rank);
-    opened = mt_device_open(kind, &device, &err) == MT_OK;
-    if (!opened) {
-        err = (struct mt_err)MT_ERR_INIT;
-        opened = mt_device_open("cuda:0", &device, &err) == MT_OK;
-    }
-    CHECK(opened || err.status == MT_EMISSING || err.status == MT_EINPUT, "%s", err.text);
-    MPI_Allreduce(&opened, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (!opened) printf("skipped: rank %d: %s\n", rank, err.text);
-    return all;
+    struct mt_comm *made;
+    MPI_Comm all = MPI_COMM_WORLD;
+    char id[MT_COMM_NCCL_ID_BYTES];
+    if (rank == 0) CHECK_OK(mt_comm_nccl_id(id, &err), err);
+    MPI_Bcast(id, sizeof id, MPI_BYTE, 0, all);
+    CHECK_OK(mt_comm_nccl_new(id, rank, nranks, deadline_s, &made, &err), err);
+    CHECK_OK(mt_comm_mpi_new(&all, &made->host, &err), err);
+    return made;
 }
 
 static void *on_device(const void *host, int64_t bytes) {
@@ -130,7 +128,15 @@ static uint64_t look(const struct job *job, const struct memory *m, bool first, 
     return sum;
 }
 
-static void test_job(const struct job *job, int number, enum mt_overlap_how how, int64_t chunk_rows) {
+/* As on hosts of their own. */
+static void lose_peers(struct mt_window *window) {
+    char **part = mt_window_attached(window)->part;
+    for (int r = 0; r < nranks; r++)
+        if (r != rank) mt_device_forget(device, part[r]), part[r] = NULL;
+}
+
+/* A checksum of the result. */
+static uint64_t test_job(const struct job *job, int number, enum mt_overlap_how how, int64_t chunk_rows) {
     const struct mt_overlap *p = &job->problem;
     struct mt_err err = MT_ERR_INIT;
     struct mt_overlap_schedule schedule;
@@ -143,13 +149,15 @@ static void test_job(const struct job *job, int number, enum mt_overlap_how how,
     snprintf(what, sizeof what, "job %d, %s", number, mt_overlap_name(p->form));
     CHECK_OK(mt_overlap_check(p, &err), err);
     CHECK_OK(mt_device_window_new(device, comm, bytes, deadline_s, &window, &err), err);
+    if (how == MT_OVERLAP_NCCL) lose_peers(window);
     mt_overlap_schedule(p, rank, &schedule);
     struct memory m = make_memory(job);
     struct mt_overlap_call call = {.problem = p,
                                    .schedule = &schedule,
                                    .window = window,
+                                   .comm = comm,
                                    .epoch = &epoch,
-                                   .how = how,
+                                   .how = how == MT_OVERLAP_NCCL ? MT_OVERLAP_ANY : how, /* nothing else can */
                                    .chunk_rows = chunk_rows,
                                    .operands = {.a = m.a,
                                                 .b = m.b,
@@ -190,6 +198,7 @@ static void test_job(const struct job *job, int number, enum mt_overlap_how how,
     mt_overlap_schedule_release(&schedule);
     mt_window_free(window);
     free_memory(&m);
+    return hash;
 }
 
 /* Extents of real layers, uneven: many chunks, and GEMMs that measure what is best. */
@@ -254,16 +263,15 @@ static void test_silence(void) {
 
 int main(int argc, char **argv) {
     struct mt_err err = MT_ERR_INIT;
-    MPI_Comm all = MPI_COMM_WORLD;
     int level;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
-    MPI_Comm_rank(all, &rank);
-    MPI_Comm_size(all, &nranks);
-    if (!open_device()) {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    if (!(device = open_shared_gpu(rank))) {
         MPI_Finalize();
         return 77;
     }
-    CHECK_OK(mt_comm_mpi_new(&all, &comm, &err), err);
+    comm = comm_of();
     CHECK_OK(mt_stream_new(device, "compute", &stream, &err), err);
     struct mt_device_facts facts;
     mt_device_facts(device, &facts);
@@ -271,11 +279,15 @@ int main(int argc, char **argv) {
         struct job job;
         job_init(&job, nranks, number, seed);
         if (job.problem.type == MT_F64) continue;
-        test_job(&job, number, MT_OVERLAP_CHUNKS, number % 5 ? 1 + number * 7 % 60 : 0);
+        int64_t rows = number % 5 ? 1 + number * 7 % 60 : 0; /* 0: what each of them chooses */
+        uint64_t chunks = test_job(&job, number, MT_OVERLAP_CHUNKS, rows);
+        uint64_t nccl = test_job(&job, number, MT_OVERLAP_NCCL, rows);
+        CHECK(!rows || chunks == nccl, "job %d: NCCL gives other bits", number);
         if (rank == 0) printf("job %d: ok\n", number), fflush(stdout);
     }
     for (int form = 0; form < MT_OVERLAP_NFORMS; form++) {
         test_large((enum mt_overlap_form)form, MT_OVERLAP_CHUNKS);
+        test_large((enum mt_overlap_form)form, MT_OVERLAP_NCCL);
         if (facts.capability == 90) test_large((enum mt_overlap_form)form, MT_OVERLAP_FUSED);
     }
     test_silence();

@@ -79,6 +79,11 @@ static void test_read(void) {
            "gpt2:layers=3,heads=2,embed=16,context=32,vocab=64,ffn=40,bias=1,tied=1", 0.1, "");
     expect(edited(gpt2, "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false, \"bias\": false"),
            "gpt2:layers=3,heads=2,embed=16,context=32,vocab=64,ffn=64,bias=0,tied=0", 0.1, "");
+    /* GPT-2 medium, large and XL, and DistilGPT-2, as they were published. */
+    expect(edited(gpt2, "\"n_layer\"",
+                  "\"n_ctx\": 32, \"n_special\": 0, \"output_past\": true, \"predict_special_tokens\": true, "
+                  "\"_num_labels\": 1, \"id2label\": {\"0\": \"LABEL_0\"}, \"n_layer\""),
+           model, 0.1, "");
     const char *dry =
         edited(edited(edited(gpt2, "attn_pdrop\": 0.1", "attn_pdrop\": 0.0"), "embd_pdrop\": 0.1", "embd_pdrop\": 0"),
                "resid_pdrop\": 0.1", "resid_pdrop\": 0");
@@ -94,6 +99,8 @@ static void test_read_llama(void) {
                              "theta=500000";
     expect(llama, mt_arena_printf(&arena, "%s%s", text, slowed), -1, "");
     expect(edited(llama, "\"rope_type\": \"llama3\"", "\"type\": \"llama3\""),
+           mt_arena_printf(&arena, "%s%s", text, slowed), -1, "");
+    expect(edited(llama, "\"mlp_bias\"", "\"max_sequence_length\": 2048, \"add_cross_attention\": false, \"mlp_bias\""),
            mt_arena_printf(&arena, "%s%s", text, slowed), -1, "");
     expect(edited(llama, "\"num_key_value_heads\": 2, ", ""), /* as in transformers: as many as heads */
            mt_arena_printf(&arena, "%s%s", edited(text, "kv_heads=2", "kv_heads=4"), slowed), -1, "");
@@ -174,6 +181,7 @@ static void test_refused(void) {
         {"\"scale_attn_weights\": true", "\"scale_attn_weights\": false", "scale_attn_weights: is false", "choose"},
         {"idx\": false", "idx\": true", "scale_attn_by_inverse_layer_idx: is true", "choose"},
         {"\"add_cross_attention\": false", "\"add_cross_attention\": true", "add_cross_attention: is true", "choose"},
+        {"\"n_layer\": 3", "\"n_layer\": 3, \"n_special\": 2", "n_special: is 2, which would change", "choose"},
         {"\"n_layer\": 3, ", "", "config.json: has no \"n_layer\"", ""},
         {"\"n_layer\": 3", "\"n_layer\": \"3\"", "n_layer: must be a whole number, not a string", ""},
         {"\"n_layer\": 3", "\"n_layer\": 3.5", "n_layer: must be a whole number, not 3.5", ""},
