@@ -41,8 +41,9 @@ const struct mt_op_epilogue *mt_op_epilogue(enum mt_op_kind kind) {
 int mt_op_nout(enum mt_op_kind kind, const struct mt_attr *attr) {
     const struct mt_op_epilogue *epilogue = kind == MT_OP_fused_matmul ? mt_op_epilogue(attr->epilogue) : NULL;
     bool unsummed = kind == MT_OP_layer_norm_grad && attr->epilogue != MT_OP_sum;
+    bool uncast = kind == MT_OP_adamw && attr->epilogue != MT_OP_cast;
     if (kind == MT_OP_separate) return attr->parts;
-    return epilogue ? epilogue->nout : mt_op_info[kind].nout - unsummed;
+    return epilogue ? epilogue->nout : mt_op_info[kind].nout - unsummed - uncast;
 }
 
 /* The values of a row's letters in one call. */
@@ -235,11 +236,15 @@ static enum mt_status check_attributes(struct binding *b) {
     if (c->kind == MT_OP_rotary && b->extent['d'] % 2) return fail(b, false, 0, "has an odd number of elements a head");
     if (c->kind == MT_OP_layer_norm_grad && t->epilogue && t->epilogue != MT_OP_sum)
         return mt_fail(b->err, MT_EBUG, "%s: no such epilogue: %d", name, (int)t->epilogue);
+    if (c->kind == MT_OP_adamw && t->epilogue && t->epilogue != MT_OP_cast)
+        return mt_fail(b->err, MT_EBUG, "%s: no such epilogue: %d", name, (int)t->epilogue);
     bool timed = c->kind == MT_OP_adamw || c->kind == MT_OP_sgd || (draws && t->p > 0);
     if (timed && !c->clock) return mt_fail(b->err, MT_EBUG, "%s: no clock", name);
     if (c->kind == MT_OP_adamw && c->clock->step < 1) return mt_fail(b->err, MT_EBUG, "adamw: steps count from 1");
     bool typed = c->kind == MT_OP_fill || c->kind == MT_OP_cast;
     if (typed && c->out[0].type != t->to) return fail(b, true, 0, "is not of the type that `to` asks for");
+    if (c->kind == MT_OP_adamw && c->nout > 3 && (c->out[3].type != t->to || t->to == MT_I32))
+        return fail(b, true, 3, "is not of the floating-point type that `to` asks for");
     if (c->kind == MT_OP_cast && (c->in[0].type == MT_I32) != (t->to == MT_I32))
         return mt_fail(b->err, MT_EBUG, "cast: between whole numbers and others");
     return MT_OK;

@@ -55,7 +55,7 @@ struct mt_attr {
     bool inverse;
 
     double value;                                   /* fill, cross_entropy_grad */
-    enum mt_type to;                                /* cast, fill: the output's type; cross_entropy_grad: A */
+    enum mt_type to;                                /* cast, fill: the output's type; adamw: the cast's; cross_entropy_grad: A */
     double clip;                                    /* grad_scale: the largest global norm; 0 = no clipping */
     double beta1, beta2, momentum, decay, lr_scale; /* adamw, sgd; lr_scale multiplies the clock's rate */
     bool nesterov;
@@ -65,7 +65,8 @@ struct mt_attr {
     /* matmul, fused_matmul with sum, embedding_grad, sum, norm_param_grad, rms_param_grad, layer_norm_grad and
      * rms_norm_grad (all but dx): add to the outputs' old content */
     bool accumulate;
-    /* fused_matmul: MT_OP_add, gelu, relu, gelu_grad, relu_grad or sum; layer_norm_grad: sum, or zero */
+    /* fused_matmul: MT_OP_add, gelu, relu, gelu_grad, relu_grad or sum; layer_norm_grad: sum, or zero; adamw: cast, or
+     * zero */
     enum mt_op_kind epilogue;
 };
 
@@ -141,8 +142,8 @@ struct mt_op_info {
 };
 extern const struct mt_op_info mt_op_info[MT_NOPS];
 
-/* The number of outputs of a call: info->nout, but for fused_matmul and layer_norm_grad according to the epilogue, for
- * separate the parts. */
+/* The number of outputs of a call: info->nout, but for fused_matmul, layer_norm_grad and adamw according to the epilogue,
+ * for separate the parts. */
 int mt_op_nout(enum mt_op_kind kind, const struct mt_attr *attr);
 
 /* The operands of fused_matmul by its epilogue. */

@@ -14,6 +14,7 @@
 #ifndef MT_KERNELS_OVERLAP_CHUNK_H
 #define MT_KERNELS_OVERLAP_CHUNK_H
 
+#include "kernels/op/op.h"
 #include "kernels/overlap/overlap.h"
 
 /* to[row, col] of `rows` by `cols`, as a tile has them. */
@@ -46,9 +47,20 @@ void mt_overlap_chunks_release(struct mt_overlap_chunks *chunks);
  * eight chunks. */
 int64_t mt_overlap_chunk_rows(const struct mt_overlap *problem, int me, int workers);
 
+/* The GEMM of a chunk as a call of matmul, whose pointers are into the struct itself: a call for which a device chooses
+ * the same kernel. Its data are addresses as well aligned as the chunk's matrices are, and nothing is there. False: the
+ * chunk has none. `transposed`, `at`: of A, B and the result (struct mt_overlap_operands), the latter as bytes after an
+ * aligned address. */
+struct mt_overlap_gemm {
+    struct mt_call call;
+    struct mt_tensor tensors[3];
+    struct mt_attr attr;
+};
+bool mt_overlap_chunk_gemm(const struct mt_overlap *problem, int me, const bool transposed[3], const int64_t at[3],
+                           const struct mt_overlap_tile *box, struct mt_overlap_gemm *gemm);
+
 /* ---- memory of a run by chunks ---- */
 
-struct mt_call;
 struct mt_overlap_scratch {
     void *words;   /* [flags of the problem]: 64 bits, what a put's flags become */
     void *order;   /* a word that nothing reads */

@@ -44,6 +44,16 @@
 
 enum mt_overlap_form { MT_OVERLAP_GATHER, MT_OVERLAP_SCATTER, MT_OVERLAP_REDUCE, MT_OVERLAP_NFORMS };
 
+/* Implementations, of devices that have several (GPUs). */
+enum mt_overlap_how {
+    MT_OVERLAP_ANY,    /* the device chooses */
+    MT_OVERLAP_CHUNKS, /* copy engines, and a GEMM for each chunk of tiles */
+    MT_OVERLAP_FUSED,  /* one kernel, which multiplies, puts and waits */
+    MT_OVERLAP_NCCL,   /* NCCL, and a GEMM for each chunk (wave.h): where a peer's memory is out of reach */
+    MT_OVERLAP_APART,  /* none: of a choice (choice.h) alone */
+    MT_OVERLAP_NHOWS
+};
+
 /* The problem, equal on all ranks of the group, which are numbered by place. */
 struct mt_overlap {
     enum mt_overlap_form form;
@@ -64,6 +74,8 @@ struct mt_overlap {
     bool direct; /* reduce: every rank adds all rows */
     bool keep;   /* gather: A as a whole is a result as well, of all ranks */
     bool tf32;   /* operands of f32 are rounded to tf32 (op.h) */
+    /* The implementation that tiles were chosen for, and that devices which have it try first. */
+    enum mt_overlap_how how;
 };
 
 const char *mt_overlap_name(enum mt_overlap_form form); /* "AllGather+GEMM", ... */
@@ -149,6 +161,10 @@ void mt_overlap_choose_tiles(struct mt_overlap *problem);
 /* Whether two problems are equal in everything. */
 bool mt_overlap_equal(const struct mt_overlap *a, const struct mt_overlap *b);
 
+/* Whether MT_OVERLAP_FUSED runs such a problem at all, on a GPU that has it (compute capability 9.0) with a tile that
+ * it has: 128 by 256, 192, 128 or 64, 256 by 128, or 64 by 256, 128 or 64. Transposes are those of the operands. */
+bool mt_overlap_fused_serves(const struct mt_overlap *problem, int me, bool trans_a, bool trans_b, bool trans_out);
+
 /* Make rank `me`'s schedule of a problem that has been checked. */
 void mt_overlap_schedule(const struct mt_overlap *problem, int me, struct mt_overlap_schedule *schedule);
 void mt_overlap_schedule_release(struct mt_overlap_schedule *schedule);
@@ -182,12 +198,6 @@ enum mt_status mt_overlap_run(const struct mt_overlap *problem, const struct mt_
 
 /* What a device's stream runs (kernels/device/device.h). On a GPU the operands are in its memory, and so is the window;
  * there are several implementations. */
-enum mt_overlap_how {
-    MT_OVERLAP_ANY,    /* the device chooses */
-    MT_OVERLAP_CHUNKS, /* copy engines, and a GEMM for each chunk of tiles */
-    MT_OVERLAP_FUSED,  /* one kernel, which multiplies, puts and waits */
-    MT_OVERLAP_NCCL,   /* NCCL, and a GEMM for each chunk (wave.h): where a peer's memory is out of reach */
-};
 struct mt_comm;
 struct mt_overlap_call {
     const struct mt_overlap *problem;
@@ -198,9 +208,9 @@ struct mt_overlap_call {
     /* Of the memory from `base` on: of its last run; this one counts it up, when it runs (CPU) or is queued (GPU). A
      * GPU counts along in its own memory, and a captured run takes the epoch's parity from here. */
     int64_t *epoch;
-    enum mt_overlap_how how;
-    int64_t
-        chunk_rows; /* not FUSED: most rows of a GEMM; 0: a group, or the device chooses. NCCL: equal on all ranks */
+    enum mt_overlap_how how; /* ANY: as the problem says, or what else the device has; others: that one, or none */
+    /* Not FUSED: most rows of a GEMM; 0: a group, or the device chooses. NCCL: equal on all ranks. */
+    int64_t chunk_rows;
     struct mt_overlap_operands operands;
 };
 enum mt_status mt_overlap_call_run(struct mt_overlap_call *call, struct mt_err *err);

@@ -124,7 +124,7 @@ static void merge_calls(struct mt_executor *ex, struct replay *run) {
             const struct mt_linstr *c = &low->instrs[i];
             if (c->stream != MT_STREAM_COMPUTE || c->what == MT_LOWERED_ALIAS) continue;
             separate[n] =
-                before < 0 || c->nwaits || run->events[before] || c->nadvances || low->instrs[before].nadvances;
+                before < 0 || c->nwaits || c->kept != low->instrs[before].kept || run->events[before] || c->nadvances || low->instrs[before].nadvances;
             calls[n] = run->calls[i];
             instr[n++] = before = i;
         }
@@ -248,7 +248,12 @@ const struct mt_tensor *mt_executor_state(const struct mt_executor *ex, int gval
 enum mt_status mt_executor_set_state(struct mt_executor *ex, int gvalue, const void *box, struct mt_err *err) {
     const struct mt_tensor *t = mt_executor_state(ex, gvalue);
     assert(t);
+    mt_executor_states_changed(ex);
     return mt_device_copy_in(ex->device, t->data, box, mt_tensor_bytes(t), err);
+}
+
+void mt_executor_states_changed(struct mt_executor *ex) {
+    ex->kept = false;
 }
 
 enum mt_status mt_executor_get_state(struct mt_executor *ex, int gvalue, void *box, struct mt_err *err) {

@@ -37,8 +37,10 @@ enum mt_status mt_executor_new(struct mt_device *device, struct mt_comm *comm, c
                                struct mt_err *err);
 void mt_executor_free(struct mt_executor *executor);
 
-/* This rank's box of a state, with its address; null if the programs have no such state. */
+/* This rank's box of a state, with its address; null if the programs have no such state. Who writes there says so:
+ * what the training program keeps of states from step to step is then made anew. */
 const struct mt_tensor *mt_executor_state(const struct mt_executor *executor, int gvalue);
+void mt_executor_states_changed(struct mt_executor *executor);
 /* Write or read this rank's box of a state: dense, of the value's type. */
 enum mt_status mt_executor_set_state(struct mt_executor *executor, int gvalue, const void *box, struct mt_err *err);
 enum mt_status mt_executor_get_state(struct mt_executor *executor, int gvalue, void *box, struct mt_err *err);

@@ -69,6 +69,7 @@ struct mt_executor {
     struct slot slots[MT_EXECUTOR_DEPTH];
     int nslots;
     uint64_t submitted, finished; /* runs */
+    bool kept;                    /* what the training program keeps is in its place (struct mt_linstr) */
     enum mt_run loaded;           /* the program whose inputs are on the device; MT_NRUNS: none */
     struct mt_run_times times;
     mt_trace *trace;

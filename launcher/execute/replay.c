@@ -18,7 +18,7 @@ static void queue_block(struct mt_executor *ex, struct replay *run, enum mt_bloc
         double *seconds = timed ? run->seconds[i] : NULL;
         if (c->what == MT_LOWERED_ALIAS) continue;
         for (int w = 0; w < c->nwaits; w++) mt_stream_wait(stream, run->events[c->waits[w]]);
-        if (work && c->what == MT_LOWERED_OP && run->many[i])
+        if (work && c->what == MT_LOWERED_OP && run->many[i] && !c->kept)
             mt_stream_op(stream, run->backends[i], &run->calls[i], seconds);
         else if (work && c->what == MT_LOWERED_OVERLAP)
             mt_stream_overlap(stream, &run->overlaps[i], seconds);
@@ -26,6 +26,14 @@ static void queue_block(struct mt_executor *ex, struct replay *run, enum mt_bloc
             mt_stream_coll(stream, &run->messages[i], seconds);
         if (run->events[i]) mt_event_record(run->events[i], stream);
     }
+}
+
+/* Queue what is kept from step to step, before a step that does not find it in its place. */
+static void queue_kept(struct mt_executor *ex, struct replay *run) {
+    const int *begin = run->low->block_begin;
+    for (int i = begin[MT_PROLOGUE]; i < begin[MT_PROLOGUE + 1]; i++)
+        if (run->low->instrs[i].kept && run->many[i])
+            mt_stream_op(ex->streams[MT_STREAM_COMPUTE], run->backends[i], &run->calls[i], NULL);
 }
 
 /* Point BODY's operators at an iteration's samples. */
@@ -260,11 +268,14 @@ enum mt_status mt_executor_submit(struct mt_executor *ex, enum mt_run which, con
     ex->clock = *clock;
     capture(ex, which);
     *slot = (struct slot){.memory = slot->memory, .run = which, .done = slot->done, .submitted_s = mt_now_s()};
+    if (!ex->kept) queue_kept(ex, run);
+    ex->kept = false;
     enum mt_status st = run->ncaptures && !ex->trace ? launch(ex, slot, err) : run_eagerly(ex, slot, err);
     if (st && ex->window && !ex->broken) mt_window_abort(ex->window, err->text);
     if (st) return st;
     run->ran = true;
     run->count++;
+    ex->kept = which == MT_RUN_TRAIN; /* another program may have used the memory */
     ex->submitted++;
     return MT_OK;
 }

@@ -23,6 +23,7 @@ static enum mt_status set_state(void *context, int gvalue, int64_t at, int64_t s
                                 struct mt_err *err) {
     const struct trainer *t = context;
     char *box = mt_executor_state(t->executor, gvalue)->data;
+    mt_executor_states_changed(t->executor);
     return mt_device_copy_in(t->device, box + at, from, size_bytes, err);
 }
 

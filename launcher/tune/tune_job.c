@@ -76,14 +76,13 @@ static int by_time(const void *a, const void *b) {
     return (left < right) - (left > right);
 }
 
-static void shape_text(const struct mt_linstr *c, char *text, size_t room) {
+static void shape_text(const struct mt_tensor *in, int nin, char *text, size_t room) {
     size_t used = 0;
     *text = 0;
-    for (int i = 0; i < c->nin && used < room; i++) {
-        used += (size_t)snprintf(text + used, room - used, "%s%s", i ? " " : "", mt_type_name(c->tensor[i].type));
-        for (int a = 0; a < c->tensor[i].naxes && used < room; a++)
-            used +=
-                (size_t)snprintf(text + used, room - used, "%s%lld", a ? "x" : ":", (long long)c->tensor[i].extent[a]);
+    for (int i = 0; i < nin && used < room; i++) {
+        used += (size_t)snprintf(text + used, room - used, "%s%s", i ? " " : "", mt_type_name(in[i].type));
+        for (int a = 0; a < in[i].naxes && used < room; a++)
+            used += (size_t)snprintf(text + used, room - used, "%s%lld", a ? "x" : ":", (long long)in[i].extent[a]);
     }
     if (used >= room) strcpy(text + room - 4, "...");
 }
@@ -114,9 +113,9 @@ static void add_program(const struct mt_tuning_report *r, const struct mt_lowere
         const struct mt_linstr *instr = &low->instrs[c->instr];
         char shape[64];
         if (c->lowered != low || !c->known) continue;
-        shape_text(instr, shape, sizeof shape);
+        shape_text(c->gemm ? c->gemm->tensors : instr->tensor, c->gemm ? 2 : instr->nin, shape, sizeof shape);
         mt_table_row(t);
-        mt_cell_text(t, "%s", mt_op_info[instr->kind].name);
+        mt_cell_text(t, "%s", mt_op_info[c->gemm ? c->gemm->call.kind : instr->kind].name);
         mt_cell_text(t, "%s", shape);
         mt_cell_int(t, c->runs);
         mt_cell_positive(t, c->tuning.default_s);

@@ -8,6 +8,8 @@
 #include "kernels/base/log.h"
 #include "kernels/base/wait.h"
 #include "kernels/device/device.h"
+#include "kernels/device/facts.h"
+#include "kernels/overlap/wave.h"
 #include "launcher/session/agree.h"
 #include "launcher/watch/watch.h"
 
@@ -47,10 +49,12 @@ static bool has_work(const struct mt_call *call) {
     return false;
 }
 
-static void add_call(struct tuning *t, const struct mt_lowered *low, int instr, int64_t runs) {
+/* `gemm`: of a chunk; or null. */
+static void add_call(struct tuning *t, const struct mt_lowered *low, int instr, const struct mt_overlap_gemm *gemm,
+                     int64_t runs) {
     struct mt_tuning_report *r = t->report;
     struct mt_tensor tensors[MT_MAX_IN + MT_MAX_OUT];
-    struct mt_call call = call_of(low, instr, tensors);
+    struct mt_call call = gemm ? gemm->call : call_of(low, instr, tensors);
     char key[MT_TUNING_KEY];
     if (!has_work(&call) || !mt_device_backend(t->device, &call)->supports(&call)) return;
     t->tuner->key(t->device, &call, key);
@@ -62,14 +66,51 @@ static void add_call(struct tuning *t, const struct mt_lowered *low, int instr, 
     mt_arena_grow(&r->arena, &r->calls, r->ncalls, &t->capacity, sizeof *r->calls);
     mt_arena_grow(&r->arena, &t->keys, r->ncalls, &t->keys_capacity, sizeof *t->keys);
     t->keys[r->ncalls] = mt_arena_strdup(&r->arena, key);
-    r->calls[r->ncalls++] = (struct mt_tuned_call){.lowered = low, .instr = instr, .runs = runs};
+    struct mt_overlap_gemm *kept = NULL;
+    if (gemm) {
+        kept = mt_new(&r->arena, struct mt_overlap_gemm, 1);
+        kept->attr = gemm->attr;
+        memcpy(kept->tensors, gemm->tensors, sizeof kept->tensors);
+        kept->call = gemm->call;
+        kept->call.attr = &kept->attr, kept->call.in = kept->tensors, kept->call.out = kept->tensors + 2;
+        kept->call.what = low->instrs[instr].name;
+    }
+    r->calls[r->ncalls++] = (struct mt_tuned_call){.lowered = low, .instr = instr, .gemm = kept, .runs = runs};
+}
+
+/* The GEMMs of an overlapped instruction that runs by chunks, as this device cuts them. */
+static void add_chunks(struct tuning *t, const struct mt_lowered *low, int instr, int64_t runs) {
+    const struct mt_linstr *c = &low->instrs[instr];
+    const struct mt_loverlap *o = c->overlap;
+    const bool transposed[3] = {o->trans_a, o->trans_b, o->trans_out};
+    const int operands[3] = {c->in[0], c->in[1], c->out[0]};
+    int64_t at[3];
+    struct mt_overlap_chunks chunks;
+    struct mt_device_facts facts;
+    if (o->problem.how == MT_OVERLAP_FUSED || !o->schedule) return;
+    for (int k = 0; k < 3; k++)
+        at[k] = low->values[operands[k]].offset_bytes < 0 ? 0 : low->values[operands[k]].offset_bytes;
+    mt_device_facts(t->device, &facts);
+    int64_t rows = o->problem.how == MT_OVERLAP_NCCL ? mt_overlap_common_rows(&o->problem)
+                   : o->problem.ngroups              ? 1
+                                                     : mt_overlap_chunk_rows(&o->problem, o->me, facts.computing);
+    mt_overlap_chunks_make(o->schedule, rows, &chunks);
+    for (int i = 0; i < chunks.nchunks; i++) {
+        struct mt_overlap_gemm gemm;
+        if (mt_overlap_chunk_gemm(&o->problem, o->me, transposed, at, &chunks.chunks[i].box, &gemm))
+            add_call(t, low, instr, &gemm, runs);
+    }
+    mt_overlap_chunks_release(&chunks);
 }
 
 static void list_calls(struct tuning *t, const struct mt_lowered *low) {
     for (int b = 0; b < MT_NBLOCKS; b++)
         for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++)
-            if (low->instrs[i].what == MT_LOWERED_OP && (b != MT_BODY || low->body_count > 0))
-                add_call(t, low, i, b == MT_BODY ? low->body_count : 1);
+            if (b != MT_BODY || low->body_count > 0) {
+                int64_t runs = b == MT_BODY ? low->body_count : 1;
+                if (low->instrs[i].what == MT_LOWERED_OP) add_call(t, low, i, NULL, runs);
+                if (low->instrs[i].what == MT_LOWERED_OVERLAP) add_chunks(t, low, i, runs);
+            }
 }
 
 /* Look up all calls; returns how many are not tuned yet. */
@@ -191,7 +232,7 @@ static enum mt_status measure(const struct tuning *t, const bool *mine, struct m
     for (int i = 0; i < t->report->ncalls; i++) {
         const struct mt_tuned_call *c = &t->report->calls[i];
         struct mt_tensor tensors[MT_MAX_IN + MT_MAX_OUT];
-        struct mt_call call = call_of(c->lowered, c->instr, tensors);
+        struct mt_call call = c->gemm ? c->gemm->call : call_of(c->lowered, c->instr, tensors);
         struct mt_err failed = MT_ERR_INIT;
         if (!mine[i]) continue;
         mt_working(t->report->nmeasured, all, "%s", call.what);

@@ -13,13 +13,15 @@
 #include <mpi.h>
 
 #include "kernels/device/tuner.h"
+#include "kernels/overlap/chunk.h"
 #include "synth/lower/lower.h"
 
 /* A call of this rank's programs, and how often it runs. */
 struct mt_tuned_call {
     const struct mt_lowered *lowered;
     int instr;
-    int64_t runs; /* in one run of that program */
+    const struct mt_overlap_gemm *gemm; /* of a chunk of an overlapped instruction; or null */
+    int64_t runs;                       /* in one run of that program */
     struct mt_tuning tuning;
     bool known; /* `tuning` is set; not with MOTLEY_TUNE off, or if the device does not support the call */
 };

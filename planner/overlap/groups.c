@@ -71,7 +71,7 @@ static struct mt_overlap pose(const struct search *s, const struct sizes *sizes,
         p.tile[0] = larger(p.tile[0], rows[g]);
     }
     for (int r = 0; r < p.n; r++) p.tile[1] = larger(p.tile[1], columns_of(&p, r));
-    p.chunk = p.tile[0];
+    if (p.form == MT_OVERLAP_GATHER) p.chunk = p.tile[0];
     return p;
 }
 

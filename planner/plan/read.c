@@ -190,6 +190,45 @@ static enum mt_status read_collective(void *context, struct mt_json at, int i, s
     return mt_json_int(at, "up_to_bytes", 1, INT64_MAX, &row->up_to_bytes, err);
 }
 
+static enum mt_status read_groups(struct mt_plan *p, struct mt_json at, struct mt_overlap_choice *row,
+                                  struct mt_err *err) {
+    struct mt_json groups;
+    enum mt_status st;
+    if (!mt_json_has(at, "groups")) return MT_OK;
+    if ((st = mt_json_get(at, "groups", &groups, err)) || (st = mt_json_length(groups, MOST_ROWS, &row->ngroups, err)))
+        return st;
+    int64_t *rows = mt_new(&p->arena, int64_t, row->ngroups);
+    row->groups = rows;
+    return mt_json_ints(at, "groups", 1, INT64_MAX, row->ngroups, rows, err);
+}
+
+static enum mt_status read_overlapped(void *context, struct mt_json at, int i, struct mt_err *err) {
+    struct mt_plan *p = context;
+    static const char *const keys[] = {"form", "m",        "columns", "k",      "by", "tile",
+                                       "mix",  "put_rows", "direct",  "groups", NULL};
+    static const char *const apart_keys[] = {"form", "m", "columns", "k", "by", NULL};
+    struct mt_overlap_choice *row = &p->decisions.overlaps[i];
+    int64_t mix = 0;
+    int form, how;
+    enum mt_status st;
+    if ((st = mt_json_only(at, keys, err)) ||
+        (st = mt_json_enum(at, "form", mt_overlap_form_names, MT_OVERLAP_NFORMS, &form, err)) ||
+        (st = mt_json_enum(at, "by", mt_overlap_how_names, MT_OVERLAP_NHOWS, &how, err)) ||
+        (st = mt_json_int(at, "m", 1, INT64_MAX, &row->m, err)) ||
+        (st = mt_json_int(at, "columns", 1, INT64_MAX, &row->cols, err)) ||
+        (st = mt_json_int(at, "k", 1, INT64_MAX, &row->k, err)))
+        return st;
+    row->form = (enum mt_overlap_form)form, row->how = (enum mt_overlap_how)how;
+    if (row->how == MT_OVERLAP_APART) return mt_json_only(at, apart_keys, err);
+    if ((st = mt_json_ints(at, "tile", 1, INT64_MAX, 2, row->tile, err)) ||
+        (mt_json_has(at, "put_rows") && (st = mt_json_int(at, "put_rows", 1, INT64_MAX, &row->chunk, err))) ||
+        (mt_json_has(at, "mix") && (st = mt_json_int(at, "mix", 0, INT32_MAX, &mix, err))) ||
+        (mt_json_has(at, "direct") && (st = mt_json_bool(at, "direct", &row->direct, err))))
+        return st;
+    row->mix = (int)mix;
+    return read_groups(p, at, row, err);
+}
+
 static enum mt_status read_gradients(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
     const char *keys[MT_NDECISIONS + 3] = {"bucket_bytes", "staging_bytes"};
     struct mt_json at;
@@ -289,8 +328,11 @@ static enum mt_status read_decisions(struct mt_plan *p, struct mt_json root, str
                            &p->arena, &d->storage, &d->nstorage, err)) ||
         (st = read_gradients(p, root, err)))
         return st;
-    return mt_json_list(root, &(struct mt_json_rows){"collectives", MOST_ROWS, sizeof *d->algorithms, read_collective},
-                        p, &p->arena, &d->algorithms, &d->nalgorithms, err);
+    st = mt_json_list(root, &(struct mt_json_rows){"collectives", MOST_ROWS, sizeof *d->algorithms, read_collective}, p,
+                      &p->arena, &d->algorithms, &d->nalgorithms, err);
+    if (st || !mt_json_has(root, "overlapped")) return st;
+    return mt_json_list(root, &(struct mt_json_rows){"overlapped", MOST_ROWS, sizeof *d->overlaps, read_overlapped}, p,
+                        &p->arena, &d->overlaps, &d->noverlaps, err);
 }
 
 /* Without it all ranks take part, in order. */
@@ -310,11 +352,11 @@ static enum mt_status read_order(struct mt_plan *p, struct mt_json root, struct 
 }
 
 static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
-    static const char *const keys[] = {
-        "format",       "version",      "hash",       "made_by",        "model",     "model_hash",
-        "program_hash", "cluster_hash", "parameters", "flops_per_step", "job",       "ranks",
-        "splits",       "micro_batch",  "rules",      "storage",        "gradients", "collectives",
-        "prediction",   "device",       "order",      "hypothetical",   NULL};
+    static const char *const keys[] = {"format",     "version",      "hash",         "made_by",     "model",
+                                       "model_hash", "program_hash", "cluster_hash", "parameters",  "flops_per_step",
+                                       "job",        "ranks",        "splits",       "micro_batch", "rules",
+                                       "storage",    "gradients",    "collectives",  "prediction",  "device",
+                                       "order",      "hypothetical", "overlapped",   NULL};
     struct mt_json job;
     enum mt_status st;
     int nranks;

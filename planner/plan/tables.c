@@ -270,6 +270,29 @@ static void add_collectives(const struct mt_plan *p, struct mt_tables *out) {
     if (!d->nalgorithms) mt_tables_say(out, "  none");
 }
 
+/* How GEMMs run with their collectives, by shape. */
+static void add_overlapped(const struct mt_plan *p, struct mt_tables *out) {
+    const struct mt_decisions *d = &p->decisions;
+    if (!d->noverlaps) return;
+    struct mt_table *t =
+        mt_tables_add(out, "overlapped", "overlapped", "GEMMs with their collectives, each of m by k by n");
+    t->bare = true;
+    mt_table_column(t, "form", "form", MT_UNIT_TEXT);
+    mt_table_column(t, "m", "m", MT_UNIT_COUNT);
+    mt_table_column(t, "k", "k", MT_UNIT_COUNT);
+    mt_table_column(t, "n", "n", MT_UNIT_COUNT);
+    mt_table_column(t, "by", "by", MT_UNIT_TEXT);
+    for (int i = 0; i < d->noverlaps; i++) {
+        const struct mt_overlap_choice *row = &d->overlaps[i];
+        mt_table_row(t);
+        mt_cell_text(t, "%s", mt_overlap_name(row->form));
+        mt_cell_int(t, row->m);
+        mt_cell_int(t, row->k);
+        mt_cell_int(t, row->cols);
+        mt_cell_text(t, "%s", mt_overlap_choice_text(row, &out->arena));
+    }
+}
+
 /* ---- prediction ---- */
 
 static void cell_part(struct mt_table *t, double s, double whole) {
@@ -325,5 +348,6 @@ void mt_plan_add_tables(const struct mt_plan *plan, struct mt_tables *out) {
     add_splits(plan, out);
     add_rows(&plan->decisions, out);
     add_collectives(plan, out);
+    add_overlapped(plan, out);
     if (plan->prediction) add_rejected(plan, out);
 }

@@ -6,7 +6,7 @@
  *     mt_tables_release(&doc);
  *
  * Tables: "plan" and "prediction" (one row of figures each), "ranks", "idle", "times", "splits" (several, if there are
- * many splits), "rows", "collectives", "rejected". What a plan does not have is left out. */
+ * many splits), "rows", "collectives", "overlapped", "rejected". What a plan does not have is left out. */
 #ifndef MT_PLANNER_PLAN_TABLES_H
 #define MT_PLANNER_PLAN_TABLES_H
 

@@ -123,6 +123,28 @@ static void write_collectives(const struct mt_plan *p, struct mt_json_out *out) 
     mt_json_close(out);
 }
 
+/* Of a row that says the GEMM and its collective stay apart, the shape alone. */
+static void write_overlapped(const struct mt_decisions *d, struct mt_json_out *out) {
+    if (!d->noverlaps) return;
+    mt_json_open(out, "overlapped", '[');
+    for (int i = 0; i < d->noverlaps; i++) {
+        const struct mt_overlap_choice *row = &d->overlaps[i];
+        mt_json_open_inline(out, NULL, '{');
+        mt_json_put_string(out, "form", mt_overlap_form_names[row->form]);
+        mt_json_put_int(out, "m", row->m);
+        mt_json_put_int(out, "columns", row->cols);
+        mt_json_put_int(out, "k", row->k);
+        mt_json_put_string(out, "by", mt_overlap_how_names[row->how]);
+        if (row->how != MT_OVERLAP_APART) mt_json_put_ints(out, "tile", row->tile, 2);
+        if (row->chunk) mt_json_put_int(out, "put_rows", row->chunk);
+        if (row->mix) mt_json_put_int(out, "mix", row->mix);
+        if (row->direct) mt_json_put_bool(out, "direct", true);
+        if (row->ngroups) mt_json_put_ints(out, "groups", row->groups, row->ngroups);
+        mt_json_close(out);
+    }
+    mt_json_close(out);
+}
+
 static void write_idle(const struct mt_plan_prediction *f, struct mt_json_out *out) {
     if (!f->nidle) return;
     mt_json_open(out, "idle", '[');
@@ -188,6 +210,7 @@ static void write_plan(const void *document, const char *hash, struct mt_json_ou
     write_splits(p, out);
     write_rows(&p->decisions, out);
     write_collectives(p, out);
+    write_overlapped(&p->decisions, out);
     if (p->prediction) write_prediction(p, out);
     mt_json_close(out);
 }

@@ -1,6 +1,7 @@
 /* Rates for the prediction of overlapped instructions. On a CPU a tile takes what the cost of operators says of a GEMM
  * of its shape. A GPU runs its tiles by chunks (kernels/overlap/chunk.h): a GEMM for each, in whole waves, at the rate
- * of the whole GEMM. */
+ * of the whole GEMM; or all in one kernel, each on a multiprocessor. Links are those of the profile's puts (struct
+ * mt_cluster_puts): copy engines put chunks, and blocks the tiles of one kernel. */
 #include "planner/predict/overlapped.h"
 
 #include <math.h>
@@ -8,7 +9,8 @@
 #include <string.h>
 
 #include "kernels/base/number/hash.h"
-#include "kernels/overlap/chunk.h"
+#include "kernels/overlap/wave.h"
+#include "profiler/describe/runs.h"
 
 enum { COPY_BYTES = 1 << 20 };
 
@@ -72,20 +74,65 @@ static struct mt_cost rate_of_gpu(const struct mt_costs *costs, int rank, const 
     return cost;
 }
 
-/* Between two devices of one host copy engines put, where their rate is known. */
-static void set_path(const struct mt_costs *costs, const int *group, int n, int i, int j,
-                     struct mt_overlap_rates *rates, double *bandwidth_Bps, double *latency_s) {
+/* The fused kernel beside the library's GEMMs, measured on an H200: the rate of its tiles with large K, and what each
+ * takes beside that, for its pipeline and its epilogue. So many puts of its blocks are on their way at a time. */
+static const double fused_rate = 0.97, fused_tile_s = 2.2e-6, fused_small_slower = 1.08 /* tiles of 128 by 128 */;
+enum { FUSED_STREAMS = 16, COPIES_A_PUT = 2 /* its rows, and its flags */ };
+
+/* A GPU: one kernel, with a tile on each multiprocessor. */
+static struct mt_cost rate_of_fused(const struct mt_costs *costs, int rank, const struct mt_overlap *p, struct whole w,
+                                    const struct mt_cluster_class *class, struct mt_overlap_rates *rates) {
+    struct mt_cost cost = gemm_cost(costs, rank, p, w.rows, w.cols, w.k);
+    double parts = ceil((double)w.rows / (double)p->tile[0]) * ceil((double)w.cols / (double)p->tile[1]);
+    rates->workers = class->threads < 1 ? 1 : class->threads;
+    double each_s = (cost.s - fmin(class->overhead_s, cost.s / 2)) / fmax(1, ceil(parts / rates->workers));
+    double rate = p->tile[1] < unit[1] ? fused_rate / fused_small_slower : fused_rate;
+    rates->flops = rate * 2.0 * (double)(p->tile[0] * p->tile[1] * w.k) / fmax(each_s, 1e-12);
+    rates->whole_tiles = true;
+    rates->tile_s = fused_tile_s;
+    rates->memory_Bps /= rates->workers;
+    rates->streams = FUSED_STREAMS;
+    return cost;
+}
+
+static bool on_one_host(const struct mt_costs *costs, const int *group, int n) {
+    const struct mt_cluster_device *devices = costs->cluster->devices;
+    bool one = true;
+    for (int i = 1; i < n; i++) one &= devices[costs->device[group[i]]].node == devices[costs->device[group[0]]].node;
+    return one;
+}
+
+/* Between two GPUs of one host copy engines or blocks put, where their rates are known; in a group of several hosts
+ * NCCL sends, at the rates of links. */
+static void set_path(const struct mt_costs *costs, const int *group, const struct mt_overlap *p, int i, int j,
+                     struct mt_overlap_rates *rates, double *bandwidth_Bps, double *latency_s, bool *nominal) {
     const struct mt_cluster *cluster = costs->cluster;
-    int from = costs->device[group[i]], to = costs->device[group[j]];
+    int n = p->n, from = costs->device[group[i]], to = costs->device[group[j]];
     struct mt_path path = mt_cluster_path(cluster, from, to);
     bandwidth_Bps[i * n + j] = path.bandwidth_Bps;
     latency_s[i * n + j] = path.latency_s;
     if (i == j || path.link < 0) return;
     const struct mt_cluster_link *link = &cluster->links[path.link];
-    if (link->copy_Bps > 0) bandwidth_Bps[i * n + j] = link->copy_Bps;
+    *nominal |= link->nominal;
     if (rates->holds) return;
-    rates->compute_slowdown = fmax(rates->compute_slowdown, 1 + link->compute_slowdown);
-    rates->put_slowdown = fmax(rates->put_slowdown, 1 + link->comm_slowdown);
+    bool inside = on_one_host(costs, group, n), puts = inside && mt_cluster_has_puts(link);
+    bool fused = p->how == MT_OVERLAP_FUSED;
+    *nominal |= inside && !puts;
+    if (inside && link->copy_Bps > 0) bandwidth_Bps[i * n + j] = link->copy_Bps;
+    if (puts && fused) bandwidth_Bps[i * n + j] = link->puts.blocks_Bps;
+    if (puts) latency_s[i * n + j] = link->puts.signal_s;
+    if (puts && !fused) rates->put_s = fmax(rates->put_s, COPIES_A_PUT * link->puts.copy_s);
+    double slows = puts ? link->puts.compute_slowdown : link->compute_slowdown;
+    double slowed = puts ? link->puts.put_slowdown : link->comm_slowdown;
+    rates->compute_slowdown = fmax(rates->compute_slowdown, 1 + slows);
+    rates->put_slowdown = fmax(rates->put_slowdown, 1 + slowed);
+}
+
+static struct mt_cost rate_of(const struct mt_costs *costs, int rank, const struct mt_overlap *p, struct whole w,
+                              const struct mt_cluster_class *class, struct mt_overlap_rates *rates) {
+    if (!strcmp(class->kind, "cpu")) return rate_of_cpu(costs, rank, p, w, rates);
+    if (p->how == MT_OVERLAP_FUSED) return rate_of_fused(costs, rank, p, w, class, rates);
+    return rate_of_gpu(costs, rank, p, w, class, rates);
 }
 
 void mt_predict_overlap_rates(const struct mt_costs *costs, const struct mt_overlap *p, const int *group,
@@ -110,34 +157,34 @@ void mt_predict_overlap_rates(const struct mt_costs *costs, const struct mt_over
                                        .ingress_Bps = ingress > 0 ? ingress : INFINITY,
                                        .compute_slowdown = 1,
                                        .put_slowdown = 1};
-        struct mt_cost cost = strcmp(class->kind, "cpu") ? rate_of_gpu(costs, group[i], p, whole_of(p, i), class, r)
-                                                         : rate_of_cpu(costs, group[i], p, whole_of(p, i), r);
+        struct mt_cost cost = rate_of(costs, group[i], p, whole_of(p, i), class, r);
         *error = fmax(*error, cost.error);
         *nominal |= cost.basis == MT_COST_NOMINAL;
         bool inside = true;
         for (int j = 0; j < p->n; j++) {
             inside &= cluster->devices[costs->device[group[j]]].node == device->node;
-            set_path(costs, group, p->n, i, j, r, bandwidth_Bps, latency_s);
+            set_path(costs, group, p, i, j, r, bandwidth_Bps, latency_s, nominal);
         }
         if (inside) r->egress_Bps = r->ingress_Bps = INFINITY;
     }
 }
 
-/* The problem with the tiles that its GPUs make of it: as large as the chunks of the rank that multiplies most. */
-static struct mt_overlap in_chunks(const struct mt_overlap *p, const struct mt_overlap_rates *rates) {
+/* The problem with the tiles that its GPUs make of it: as large as the chunks of the rank that multiplies most; or by
+ * NCCL, where all cut alike, as those are. */
+static struct mt_overlap in_chunks(const struct mt_overlap *p, const struct mt_overlap_rates *rates, bool one_host) {
     struct mt_overlap q = *p;
     int most = 0;
     for (int r = 1; r < p->n; r++)
         if (p->shares[r] > p->shares[most]) most = r;
     if (!rates[most].units || p->ngroups) return q;
-    q.tile[0] = mt_overlap_chunk_rows(p, most, rates[most].units);
+    q.tile[0] = one_host ? mt_overlap_chunk_rows(p, most, rates[most].units) : mt_overlap_common_rows(p);
     q.tile[1] = p->cols > 0 ? p->cols : 1;
     return q;
 }
 
 static uint64_t key_of(const struct mt_overlap *p, const int *group) {
-    int64_t what[] = {p->form,    p->n,       p->m,     p->cols, p->k,      p->type, p->out, p->wire,
-                      p->tile[0], p->tile[1], p->chunk, p->mix,  p->direct, p->keep, p->tf32};
+    int64_t what[] = {p->form,    p->n,       p->m,     p->cols, p->k,      p->type, p->out,  p->wire,
+                      p->tile[0], p->tile[1], p->chunk, p->mix,  p->direct, p->keep, p->tf32, p->how};
     uint64_t key = mt_hash64(what, sizeof what, 0x6f7665726c6170);
     key = mt_hash64(p->rows, (size_t)p->n * sizeof *p->rows, key);
     key = mt_hash64(p->shares, (size_t)p->n * sizeof *p->shares, key);
@@ -157,11 +204,98 @@ enum mt_status mt_predict_overlapped(const struct mt_costs *costs, const struct 
     mt_predict_overlap_rates(costs, p, group, &arena, &rates, &links, &cost->error, &nominal);
     cost->basis = nominal ? MT_COST_NOMINAL : MT_COST_SCHEDULE;
     if (!mt_cost_recall(costs, key, &cost->s)) {
-        struct mt_overlap by_chunks = in_chunks(p, rates);
+        struct mt_overlap by_chunks = in_chunks(p, rates, on_one_host(costs, group, p->n));
         struct mt_overlap_prediction found;
         st = mt_overlap_predict_problem(&by_chunks, rates, &links, &found, err);
         if (!st) mt_cost_note(costs, key, cost->s = found.s);
     }
     mt_arena_release(&arena);
     return st;
+}
+
+/* ---- the choice ---- */
+
+bool mt_predict_puts_measured(const struct mt_costs *costs, const int *group, int n) {
+    const struct mt_cluster *cluster = costs->cluster;
+    bool measured = on_one_host(costs, group, n);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n && measured; j++) {
+            int link = i == j ? -1 : mt_cluster_path(cluster, costs->device[group[i]], costs->device[group[j]]).link;
+            measured =
+                i == j || (link >= 0 && mt_cluster_has_puts(&cluster->links[link]) && !cluster->links[link].nominal);
+        }
+    return measured;
+}
+
+/* Whether one kernel runs it on all of the group's devices. */
+static bool may_fuse(const struct mt_costs *costs, const struct mt_overlap *p, const int *group,
+                     const bool transposed[3]) {
+    bool may = true;
+    for (int i = 0; i < p->n && may; i++) {
+        int class = costs->cluster->devices[costs->device[group[i]]].class;
+        may = mt_cluster_class_capability(&costs->cluster->classes[class]) == 90 &&
+              mt_overlap_fused_serves(p, i, transposed[0], transposed[1], transposed[2]);
+    }
+    return may;
+}
+
+struct choosing {
+    const struct mt_costs *costs;
+    const int *group;
+    struct mt_arena *arena;
+    struct mt_overlap *best;
+    double *best_s;
+};
+
+/* One kernel must win over chunks by more than their predictions err. */
+static void consider(struct choosing *c, const struct mt_overlap *tried, double s) {
+    const double surely = 0.97;
+    bool other = tried->how == MT_OVERLAP_FUSED && c->best->how != MT_OVERLAP_FUSED;
+    if (s < (other ? surely : 1) * *c->best_s) *c->best = *tried, *c->best_s = s;
+}
+
+static enum mt_status try_fused(struct choosing *c, const struct mt_overlap *p, struct mt_err *err) {
+    static const int64_t columns[] = {256, 128};
+    struct mt_overlap base = *p;
+    enum mt_status st = MT_OK;
+    base.how = MT_OVERLAP_FUSED, base.groups = NULL, base.ngroups = 0, base.tile[0] = 128;
+    for (size_t w = 0; w < sizeof columns / sizeof *columns && !st; w++) {
+        struct mt_overlap_rates *rates;
+        struct mt_overlap_links links;
+        struct mt_overlap tried;
+        double error;
+        bool nominal;
+        base.tile[1] = columns[w];
+        mt_predict_overlap_rates(c->costs, &base, c->group, c->arena, &rates, &links, &error, &nominal);
+        for (int i = 0; !st && mt_overlap_candidate(&base, i, &tried); i++) {
+            struct mt_overlap_prediction found;
+            st = mt_overlap_predict_problem(&tried, rates, &links, &found, err);
+            if (!st) consider(c, &tried, found.s);
+        }
+    }
+    return st;
+}
+
+enum mt_status mt_predict_overlap_choice(const struct mt_costs *costs, const struct mt_overlap *p, const int *group,
+                                         const bool transposed[3], struct mt_arena *arena, struct mt_overlap *best,
+                                         double *best_s, struct mt_err *err) {
+    struct choosing c = {costs, group, arena, best, best_s};
+    struct mt_overlap_rates *rates;
+    struct mt_overlap_links links;
+    struct mt_overlap_prediction found;
+    struct mt_cost as_is;
+    double error;
+    bool nominal, one_host = on_one_host(costs, group, p->n);
+    *best = *p;
+    enum mt_status st = mt_predict_overlapped(costs, p, group, &as_is, err);
+    if (st) return st;
+    *best_s = as_is.s;
+    mt_predict_overlap_rates(costs, p, group, arena, &rates, &links, &error, &nominal);
+    if (!rates[0].units) return MT_OK;
+    if (!one_host) best->how = MT_OVERLAP_NCCL;
+    struct mt_overlap tried = *p;
+    tried.how = one_host ? MT_OVERLAP_CHUNKS : MT_OVERLAP_NCCL;
+    if ((st = mt_overlap_best_groups(&tried, rates, &links, arena, &found, err))) return st;
+    consider(&c, &tried, found.s);
+    return one_host && may_fuse(costs, p, group, transposed) ? try_fused(&c, p, err) : MT_OK;
 }

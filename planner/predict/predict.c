@@ -268,7 +268,7 @@ static enum mt_status price_actor(struct predictor *p, int a, const struct mt_lo
             int64_t times = b == MT_BODY ? low->body_count : 1;
             priced[i].rendezvous = -1;
             if (c->what == MT_LOWERED_OP)
-                priced[i].own_s = op_time(p, a, c, times);
+                priced[i].own_s = c->kept ? 0 : op_time(p, a, c, times);
             else if (c->what == MT_LOWERED_OVERLAP && !st)
                 st = price_overlapped(p, a, (enum mt_block_kind)b, c, times, &priced[i]);
             else if (c->what != MT_LOWERED_ALIAS && c->what != MT_LOWERED_OVERLAP)

@@ -150,6 +150,7 @@ static void scale_link(struct mt_cluster *c, int link, bool bandwidth, double fa
     double rate = bandwidth ? factor : 1, latency = bandwidth ? 1 : 1 / factor;
     struct mt_cluster_link *l = &c->links[link];
     l->bandwidth_Bps *= rate, l->shared_Bps *= rate, l->copy_Bps *= rate, l->latency_s *= latency;
+    l->puts.blocks_Bps *= rate, l->puts.copy_s *= latency, l->puts.signal_s *= latency;
     for (int p = 0; p < c->npairs; p++) {
         struct mt_cluster_pair *pair = &c->pairs[p];
         if (pair->link != link) continue;

@@ -320,7 +320,7 @@ static enum mt_status read_steps(struct reading *r, struct mt_err *err) {
             for (int k = 0; k < c->nout; k++) writer[c->out[k]] = w->nsteps;
             if (c->what == MT_LOWERED_COLLECTIVE)
                 st = add_message(r, c, (enum mt_block_kind)b, &step->message, err);
-            else
+            else if (!c->kept)
                 step->op = add_op(r, c, (enum mt_block_kind)b);
             w->nsteps++;
         }

@@ -17,15 +17,31 @@ static bool nodes_alike(const struct mt_profile *p, int a, int b) {
     return true;
 }
 
-/* The median of copy_Bps over the pairs of a link that have one; 0: none has. */
-static double median_copy_Bps(const struct mt_profile *p, int l, const struct mt_cluster *cluster) {
+/* The median of the figure at `offset` over the pairs of a link that have `has`, by its offset, above 0; 0: none has.
+ */
+static double median_of(const struct mt_profile *p, int l, const struct mt_cluster *cluster, size_t offset,
+                        size_t has) {
     double *values = mt_malloc((size_t)(p->npairs + 1) * sizeof *values);
     size_t n = 0;
-    for (int i = 0; i < p->npairs; i++)
-        if (cluster->pairs[i].link == l && p->pairs[i].copy_Bps > 0) values[n++] = p->pairs[i].copy_Bps;
+    for (int i = 0; i < p->npairs; i++) {
+        const char *pair = (const char *)&p->pairs[i];
+        if (cluster->pairs[i].link == l && *(const double *)(pair + has) > 0)
+            values[n++] = *(const double *)(pair + offset);
+    }
     double median = n ? mt_median(values, n) : 0;
     free(values);
     return median;
+}
+
+static void measure_puts(const struct mt_profile *p, int l, struct mt_cluster *cluster) {
+    const size_t copy = offsetof(struct mt_pair_times, copy_Bps), puts = offsetof(struct mt_pair_times, puts);
+    struct mt_cluster_link *link = &cluster->links[l];
+    link->copy_Bps = median_of(p, l, cluster, copy, copy);
+    for (int f = 0; f < MT_CLUSTER_PUTS_FIGURES; f++) {
+        double median = median_of(p, l, cluster, puts + mt_cluster_puts_figures[f].offset,
+                                  puts + offsetof(struct mt_cluster_puts, signal_s));
+        *(double *)((char *)&link->puts + mt_cluster_puts_figures[f].offset) = median;
+    }
 }
 
 static int ascending(const void *left, const void *right) {
@@ -73,7 +89,7 @@ static void measure_link(const struct mt_profile *p, int l, bool between, struct
     link->latency_error = n > 1 ? fmax(latency_error, mt_interval_error(all_latency)) : latency_error;
     link->bandwidth_error = n > 1 ? fmax(bandwidth_error, mt_interval_error(all_bandwidth)) : bandwidth_error;
     link->shared_Bps = between ? typical_egress(p) : p->shared_Bps;
-    link->copy_Bps = median_copy_Bps(p, l, cluster);
+    measure_puts(p, l, cluster);
     link->compute_slowdown = fmax(p->slowdown[between][MT_SLOWED_COMPUTE], 0);
     link->comm_slowdown = fmax(p->slowdown[between][MT_SLOWED_COMM], 0);
     free(latency);

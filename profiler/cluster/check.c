@@ -137,6 +137,22 @@ static enum mt_status check_link_figures(const char *list, int i, const double f
     return st;
 }
 
+/* All figures, or none. */
+static enum mt_status check_puts(const struct mt_cluster_link *link, int l, struct mt_err *err) {
+    const struct mt_cluster_puts *p = &link->puts;
+    bool any = false, has = mt_cluster_has_puts(link);
+    enum mt_status st;
+    for (int f = 0; f < MT_CLUSTER_PUTS_FIGURES; f++) any |= mt_cluster_puts_figure(p, f) != 0;
+    if (!any) return MT_OK;
+    if ((st = check_number(p->signal_s, has ? part : positive, err, "links[%d].puts.signal_s", l)) ||
+        (st = check_number(p->copy_s, part, err, "links[%d].puts.copy_s", l)) ||
+        (st = check_number(p->blocks_Bps, rate, err, "links[%d].puts.blocks_Bps", l)) ||
+        (st = check_number(p->compute_slowdown, not_negative, err, "links[%d].puts.compute_slowdown", l)) ||
+        (st = check_number(p->put_slowdown, not_negative, err, "links[%d].puts.put_slowdown", l)))
+        return st;
+    return link->copy_Bps > 0 ? MT_OK : mt_fail(err, MT_EINPUT, "links[%d].puts: is there, but copy_Bps is not", l);
+}
+
 static enum mt_status check_link(const struct mt_cluster *cluster, int l, struct mt_err *err) {
     const struct mt_cluster_link *link = &cluster->links[l];
     enum mt_status st = check_name("links", l, link->name, err);
@@ -148,7 +164,9 @@ static enum mt_status check_link(const struct mt_cluster *cluster, int l, struct
         (st = check_number(link->shared_Bps, rate_or_none, err, "links[%d].shared_Bps", l)) ||
         (st = check_number(link->compute_slowdown, not_negative, err, "links[%d].compute_slowdown", l)))
         return st;
-    if ((st = check_number(link->copy_Bps, rate_or_none, err, "links[%d].copy_Bps", l))) return st;
+    if ((st = check_number(link->copy_Bps, rate_or_none, err, "links[%d].copy_Bps", l)) ||
+        (st = check_puts(link, l, err)))
+        return st;
     return check_number(link->comm_slowdown, not_negative, err, "links[%d].comm_slowdown", l);
 }
 

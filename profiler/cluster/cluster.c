@@ -26,6 +26,16 @@ double mt_cluster_gpu_figure(const struct mt_cluster_gpu *gpu, int figure) {
     return *(const double *)((const char *)gpu + mt_cluster_gpu_figures[figure].offset);
 }
 
+#define FIGURE(name)                                                                                                   \
+    { #name, offsetof(struct mt_cluster_puts, name) }
+const struct mt_cluster_puts_figure mt_cluster_puts_figures[MT_CLUSTER_PUTS_FIGURES] = {
+    FIGURE(copy_s), FIGURE(blocks_Bps), FIGURE(signal_s), FIGURE(compute_slowdown), FIGURE(put_slowdown)};
+#undef FIGURE
+
+double mt_cluster_puts_figure(const struct mt_cluster_puts *puts, int figure) {
+    return *(const double *)((const char *)puts + mt_cluster_puts_figures[figure].offset);
+}
+
 void mt_cluster_free(struct mt_cluster *cluster) {
     if (!cluster) return;
     mt_arena_release(&cluster->arena);

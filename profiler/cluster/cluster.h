@@ -97,6 +97,25 @@ struct mt_cluster_device { /* in the order of ranks */
     struct mt_cluster_gpu *gpu; /* or null */
 };
 
+/* One-sided puts by a GPU into the memory of another of its host, for overlapped kernels (kernels/overlap/overlap.h):
+ * member "puts" of a link, there if signal_s is above 0. Figures are of the pair that is typical of the link; the rate
+ * of copy engines for large puts is the link's copy_Bps. */
+struct mt_cluster_puts {
+    double copy_s;     /* of each by copy engine, beside its bytes */
+    double blocks_Bps; /* by a kernel with a block on every multiprocessor */
+    double signal_s;   /* a few bytes with their signal, from the store until the peer has seen it */
+    /* While copy engines put both ways, a GEMM takes (1 + compute_slowdown) times as long; while the GEMM runs, puts
+     * take (1 + put_slowdown) times as long. */
+    double compute_slowdown, put_slowdown;
+};
+#define MT_CLUSTER_PUTS_FIGURES 5
+/* The figures by their names in documents, with their units. */
+extern const struct mt_cluster_puts_figure {
+    const char *name;
+    size_t offset;
+} mt_cluster_puts_figures[MT_CLUSTER_PUTS_FIGURES];
+double mt_cluster_puts_figure(const struct mt_cluster_puts *puts, int figure);
+
 struct mt_cluster_link {
     const char *name; /* "memory", "net", "nvlink", "pcie": unique */
     bool nominal;
@@ -107,7 +126,8 @@ struct mt_cluster_link {
     /* Overlap: while a collective runs over the link, computation takes (1 + compute_slowdown) times as long; while
      * computation runs, the collective takes (1 + comm_slowdown) times as long. */
     double compute_slowdown, comm_slowdown;
-    double copy_Bps; /* GPUs: of a pair by copy engine; 0: not measured, or not possible */
+    double copy_Bps;             /* GPUs: of a pair by copy engine; 0: not measured, or not possible */
+    struct mt_cluster_puts puts; /* GPUs; all 0: not measured, or not possible */
 };
 
 /* A measured pair, a < b; rows are in order of a, then b. Latency is half a round trip. The bandwidth is that from a to
@@ -183,6 +203,10 @@ char *mt_cluster_text(struct mt_cluster *cluster, size_t *length);
 
 /* "cpu" or "cuda": the kind of the first device, and in measured clusters of all. */
 const char *mt_cluster_kind(const struct mt_cluster *cluster);
+
+static inline bool mt_cluster_has_puts(const struct mt_cluster_link *link) {
+    return link->puts.signal_s > 0;
+}
 
 /* The row of that name, or -1. */
 int mt_cluster_class_named(const struct mt_cluster *cluster, const char *name);

@@ -131,8 +131,39 @@ void mt_cluster_tabulate_links(const struct mt_cluster *c, struct mt_table *t) {
     }
 }
 
+bool mt_cluster_any_puts(const struct mt_cluster *c) {
+    bool any = false;
+    for (int l = 0; l < c->nlinks; l++) any |= mt_cluster_has_puts(&c->links[l]);
+    return any;
+}
+
+void mt_cluster_tabulate_puts(const struct mt_cluster *c, struct mt_table *t) {
+    mt_table_column(t, "link", "link", MT_UNIT_TEXT);
+    mt_table_column(t, "copy_Bps", "copy engine", MT_UNIT_BPS);
+    mt_table_column(t, "copy_s", "each copy", MT_UNIT_SECONDS);
+    mt_table_column(t, "blocks_Bps", "kernel", MT_UNIT_BPS);
+    mt_table_column(t, "signal_s", "signal", MT_UNIT_SECONDS);
+    mt_table_column(t, "compute_slowdown", "slows a GEMM", MT_UNIT_FRACTION);
+    mt_table_column(t, "put_slowdown", "slowed", MT_UNIT_FRACTION);
+    mt_table_column(t, "figures", "figures", MT_UNIT_TEXT);
+    for (int l = 0; l < c->nlinks; l++) {
+        const struct mt_cluster_link *link = &c->links[l];
+        if (!mt_cluster_has_puts(link)) continue;
+        mt_table_row(t);
+        mt_cell_text(t, "%s", link->name);
+        mt_cell_positive(t, link->copy_Bps);
+        mt_cell_real(t, link->puts.copy_s);
+        mt_cell_positive(t, link->puts.blocks_Bps);
+        mt_cell_real(t, link->puts.signal_s);
+        mt_cell_real(t, link->puts.compute_slowdown);
+        mt_cell_real(t, link->puts.put_slowdown);
+        mt_cell_text(t, "%s", marked(link->nominal));
+    }
+}
+
 static void add_links(const struct mt_cluster *c, struct mt_tables *out) {
     if (c->nlinks) mt_cluster_tabulate_links(c, mt_tables_add(out, "links", "links", MT_CLUSTER_LINKS_NOTE));
+    if (mt_cluster_any_puts(c)) mt_cluster_tabulate_puts(c, mt_tables_add(out, "puts", "puts", MT_CLUSTER_PUTS_NOTE));
 }
 
 static void add_fit(struct mt_table *t, const struct mt_coll_fit *fit) {

@@ -131,10 +131,27 @@ static enum mt_status take_link_figures(struct mt_json at, double *const figures
     return st;
 }
 
+/* Absent in documents of clusters where no GPU reaches another, or where nobody has looked. */
+static enum mt_status read_puts(struct mt_json at, struct mt_cluster_puts *puts, struct mt_err *err) {
+    const char *keys[MT_CLUSTER_PUTS_FIGURES + 1] = {NULL};
+    struct mt_json object;
+    enum mt_status st;
+    if (!mt_json_has(at, "puts")) return MT_OK;
+    for (int f = 0; f < MT_CLUSTER_PUTS_FIGURES; f++) keys[f] = mt_cluster_puts_figures[f].name;
+    if ((st = mt_json_get(at, "puts", &object, err)) || (st = mt_json_only(object, keys, err))) return st;
+    for (int f = 0; f < MT_CLUSTER_PUTS_FIGURES && !st; f++)
+        st = take_real(object, keys[f], (double *)((char *)puts + mt_cluster_puts_figures[f].offset), err);
+    if (!st && !(puts->signal_s > 0)) {
+        st = mt_json_get(object, "signal_s", &at, err);
+        if (!st) st = mt_json_fail(at, err, "is %g, but must be above 0", puts->signal_s);
+    }
+    return st;
+}
+
 static enum mt_status read_link(void *context, struct mt_json at, int index, struct mt_err *err) {
     static const char *const keys[] = {"name",          "nominal",         "latency_s",  "latency_error",
                                        "bandwidth_Bps", "bandwidth_error", "shared_Bps", "compute_slowdown",
-                                       "comm_slowdown", "copy_Bps",        NULL};
+                                       "comm_slowdown", "copy_Bps",        "puts",       NULL};
     struct mt_cluster *c = ((struct reading *)context)->cluster;
     struct mt_cluster_link *link = &c->links[index];
     enum mt_status st;
@@ -146,7 +163,8 @@ static enum mt_status read_link(void *context, struct mt_json at, int index, str
         (st = take_real(at, "shared_Bps", &link->shared_Bps, err)) ||
         (st = take_real(at, "compute_slowdown", &link->compute_slowdown, err)))
         return st;
-    if ((st = take_optional_real(at, "copy_Bps", &link->copy_Bps, err))) return st;
+    if ((st = take_optional_real(at, "copy_Bps", &link->copy_Bps, err)) || (st = read_puts(at, &link->puts, err)))
+        return st;
     return take_real(at, "comm_slowdown", &link->comm_slowdown, err);
 }
 

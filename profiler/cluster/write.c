@@ -66,6 +66,12 @@ static void write_links(const struct mt_cluster *c, struct mt_json_out *out) {
         mt_json_put_real(out, "compute_slowdown", link->compute_slowdown);
         mt_json_put_real(out, "comm_slowdown", link->comm_slowdown);
         if (link->copy_Bps > 0) mt_json_put_real(out, "copy_Bps", link->copy_Bps);
+        if (mt_cluster_has_puts(link)) {
+            mt_json_open_inline(out, "puts", '{');
+            for (int f = 0; f < MT_CLUSTER_PUTS_FIGURES; f++)
+                mt_json_put_real(out, mt_cluster_puts_figures[f].name, mt_cluster_puts_figure(&link->puts, f));
+            mt_json_close(out);
+        }
         mt_json_close(out);
     }
     mt_json_close(out);

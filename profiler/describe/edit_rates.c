@@ -51,7 +51,7 @@ void mt_edit_link_rates(struct mt_cluster *c, int link, double bandwidth_Bps, do
     struct mt_path *before = worst_paths(c);
     l->nominal = true;
     l->bandwidth_Bps = bandwidth_Bps, l->latency_s = latency_s;
-    l->shared_Bps *= bandwidth, l->copy_Bps *= bandwidth;
+    l->shared_Bps *= bandwidth, l->copy_Bps *= bandwidth, l->puts.blocks_Bps *= bandwidth;
     for (int p = 0; p < c->npairs; p++) {
         struct mt_cluster_pair *pair = &c->pairs[p];
         if (pair->link != link) continue;

@@ -34,10 +34,14 @@ static const struct mt_hardware rows[] = {
 enum { NROWS = sizeof rows / sizeof rows[0] };
 
 static const struct mt_hardware_link links[] = {
-#define MT_HARDWARE_LINK(name, bits, rate, reached, latency, shared, slows, slowed)                                    \
-    {name, bits, rate, reached, latency, shared, slows, slowed},
+#define NO_PUTS 0, 0, 0, 0, 0, 0
+#define PUTS(...) __VA_ARGS__
+#define MT_HARDWARE_LINK(name, bits, rate, reached, latency, shared, slows, slowed, puts)                              \
+    {name, bits, rate, reached, latency, shared, slows, slowed, puts},
 #include "profiler/describe/hardware.def"
 #undef MT_HARDWARE_LINK
+#undef PUTS
+#undef NO_PUTS
 };
 enum { NLINKS = sizeof links / sizeof links[0], MOST_THREADS = 4096 };
 
@@ -166,7 +170,10 @@ struct mt_cluster_link mt_hardware_link(const struct mt_hardware_link *row, doub
                                     .bandwidth_error = nominal_bandwidth_error,
                                     .shared_Bps = Bps * row->shared,
                                     .compute_slowdown = row->compute_slowdown,
-                                    .comm_slowdown = row->comm_slowdown};
+                                    .comm_slowdown = row->comm_slowdown,
+                                    .copy_Bps = rate * row->engines_reach,
+                                    .puts = {row->copy_us * 1e-6, rate * row->blocks_reach, row->signal_us * 1e-6,
+                                             row->put_compute_slowdown, row->put_slowdown}};
 }
 
 static void add_hardware(struct mt_tables *out) {

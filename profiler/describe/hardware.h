@@ -19,6 +19,7 @@ struct mt_hardware_link {
     const char *name;
     bool bits;
     double rate, reached, latency_us, shared, compute_slowdown, comm_slowdown;
+    double engines_reach, copy_us, blocks_reach, signal_us, put_compute_slowdown, put_slowdown; /* 0: no puts */
 };
 
 /* "h100" or "H100", "cpu", "cpu-8t". */

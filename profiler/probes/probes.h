@@ -40,6 +40,7 @@ struct mt_pair_times {
     bool between;                                   /* its ranks are on two nodes */
     struct mt_interval latency, bandwidth, reverse; /* reverse: the bandwidth from b to a */
     double copy_Bps;                                /* by copy engine; 0: not measured, or not possible */
+    struct mt_cluster_puts puts;                    /* all 0: not measured, or not possible */
 };
 
 /* A group of ranks, and one collective that it runs. */

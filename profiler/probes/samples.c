@@ -50,6 +50,9 @@ void mt_profile_print_samples(const struct mt_profile *p, FILE *file) {
         fprintf(file, "pair_latency_s,%d-%d,%d,%.9g\npair_bandwidth_Bps,%d-%d,%d,%.9g\n", pair->a, pair->b, pair->a,
                 pair->latency.median, pair->a, pair->b, pair->a, pair->bandwidth.median);
         fprintf(file, "pair_bandwidth_Bps,%d-%d,%d,%.9g\n", pair->b, pair->a, pair->b, pair->reverse.median);
+        for (int f = 0; f < MT_CLUSTER_PUTS_FIGURES && pair->puts.signal_s > 0; f++)
+            fprintf(file, "pair_put_%s,%d-%d,%d,%.9g\n", mt_cluster_puts_figures[f].name, pair->a, pair->b, pair->a,
+                    mt_cluster_puts_figure(&pair->puts, f));
     }
     for (int i = 0; i < p->ncolls && p->coll_times; i++) {
         const struct mt_coll_case *c = &p->colls[i];

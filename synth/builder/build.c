@@ -423,6 +423,9 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
     program->gradient_wire = choice->decisions.gradient_wire;
     program->staging_bytes = choice->decisions.staging_bytes;
     program->overlap = choice->decisions.overlapped > 0 ? (unsigned)choice->decisions.overlapped : 0;
+    program->overlaps =
+        mt_overlap_choices_copy(choice->decisions.overlaps, choice->decisions.noverlaps, &program->arena);
+    program->noverlaps = choice->decisions.noverlaps;
     program->overlap_yielding = choice->decisions.start == MT_START_ATTENTION;
     if (choice->node)
         program->node = mt_arena_memdup(&program->arena, choice->node, (size_t)choice->nranks * sizeof *choice->node);

@@ -39,6 +39,7 @@ struct mt_choice {
      *   staging_bytes  of messages (mt_program.staging_bytes)
      *   start          MT_START_ATTENTION: full buckets of gradients wait for operators that yield
      *   gradient_wire  must be set; sums accumulate in the graph's `acc`
+     *   overlaps       how overlapped GEMMs run, by their shapes
      *   algorithms     of messages by size; "auto" for a kind without rows */
     struct mt_decisions decisions;
 };

@@ -35,6 +35,7 @@ void mt_decision_set(struct mt_decisions *d, enum mt_decision_id which, int valu
 bool mt_decisions_are_unset(const struct mt_decisions *d) {
     bool unset =
         !d->nrules && !d->nstorage && d->bucket_bytes < 0 && !d->staging_bytes && d->gradient_wire == MT_NTYPES;
+    unset &= !d->noverlaps;
     for (int i = 0; i < d->nalgorithms; i++) unset &= mt_algorithm_is_auto(d->algorithms[i].algorithm);
     for (int i = 0; i < MT_NDECISIONS; i++) unset &= mt_decision_get(d, (enum mt_decision_id)i) < 0;
     return unset;
@@ -61,6 +62,19 @@ static enum mt_status check_sizes(const struct mt_decisions *d, int i, struct mt
                    name);
 }
 
+static enum mt_status check_overlaps(const struct mt_decisions *d, struct mt_err *err) {
+    for (int i = 0; i < d->noverlaps; i++) {
+        const struct mt_overlap_choice *row = &d->overlaps[i];
+        struct mt_err why = MT_ERR_INIT;
+        if (mt_overlap_choice_check(row, &why)) return mt_fail(err, MT_EINPUT, "overlapped[%d].%s", i, why.text);
+        for (int j = 0; j < i; j++)
+            if (d->overlaps[j].form == row->form && d->overlaps[j].m == row->m && d->overlaps[j].cols == row->cols &&
+                d->overlaps[j].k == row->k)
+                return mt_fail(err, MT_EINPUT, "overlapped[%d]: is of the same shape as overlapped[%d]", i, j);
+    }
+    return MT_OK;
+}
+
 enum mt_status mt_decisions_check(const struct mt_decisions *d, struct mt_err *err) {
     for (int i = 0; i < MT_NDECISIONS; i++)
         if (mt_decision_get(d, (enum mt_decision_id)i) < 0)
@@ -77,7 +91,7 @@ enum mt_status mt_decisions_check(const struct mt_decisions *d, struct mt_err *e
             return mt_fail(err, MT_EINPUT, "collectives[%d].algorithm: %s has no algorithm \"%s\"", i,
                            mt_coll_name(row->kind), row->algorithm);
     }
-    return MT_OK;
+    return check_overlaps(d, err);
 }
 
 static struct mt_row_levels copy_levels(const struct mt_row_levels *from, struct mt_arena *arena) {
@@ -118,6 +132,7 @@ struct mt_decisions mt_decisions_copy(const struct mt_decisions *from, struct mt
         to.algorithms[i] = from->algorithms[i];
         to.algorithms[i].algorithm = mt_arena_strdup(arena, from->algorithms[i].algorithm);
     }
+    to.overlaps = mt_overlap_choices_copy(from->overlaps, from->noverlaps, arena);
     return to;
 }
 

@@ -9,6 +9,7 @@
  *   gather         when weights that are stored in shares are gathered
  *   reduced        when sums of gradients over micro-batches are reduced to shares
  *   wire type      the type in which gradients are sent
+ *   overlap row    how overlapped GEMMs of one shape run (kernels/overlap/choice.h)
  *   recompute      which results of the forward pass are recomputed in the backward pass (a part of mt_job: the graph
  *                  depends on it)
  *
@@ -22,6 +23,7 @@
 #include "kernels/base/err.h"
 #include "kernels/base/number/type.h"
 #include "kernels/coll/coll.h"
+#include "kernels/overlap/choice.h"
 
 #define VALUE(NAME, value, text) MT_##NAME##_##value,
 #define WORDS(NAME, name, values)                                                                                      \
@@ -70,10 +72,11 @@ struct mt_algorithm_row {
 
 /* Rows and strings belong to the caller's arena. */
 struct mt_decisions {
-    int nrules, nstorage, nalgorithms;
+    int nrules, nstorage, nalgorithms, noverlaps;
     struct mt_rule_row *rules;
     struct mt_storage_row *storage;
     struct mt_algorithm_row *algorithms;
+    struct mt_overlap_choice *overlaps; /* a row a shape; shapes without a row run as devices do by themselves */
 #define DECISION(NAME, name, omitted, flag, what, help) enum mt_##name name;
 #include "synth/job/decisions.def"
     int64_t bucket_bytes; /* 0: each gradient is a message of its own; -1: unset */

@@ -45,7 +45,7 @@ static void join(struct mt_lowering *l, int value, int buffer, int64_t at, int i
     l->at[value] = at;
     int last = l->last_use[value] > instr ? l->last_use[value] : instr;
     if (last > s->last_use) s->last_use = last;
-    bool body = l->program->values[value].block == MT_BODY && l->adds_to[value] < 0;
+    bool body = l->program->values[value].block == MT_BODY && (l->adds_to[value] < 0 || !s->outside);
     s->body |= body;
     s->outside |= !body;
 }
@@ -124,6 +124,7 @@ static void place_output(struct mt_lowering *l, int instr, const struct mt_linst
 static void place_operator(struct mt_lowering *l, int instr, struct mt_linstr *c) {
     if (l->adds_to[c->out[0]] < 0) prefer_ending(l, instr, c);
     for (int o = 0; o < c->nout; o++) place_output(l, instr, c, o);
+    if (c->kept) buffer_of(l, c->out[0])->fixed = true;
     if (!l->options->scratch_bytes) return;
     struct mt_call call = mt_linstr_call(c, c->tensor);
     int64_t bytes = l->options->scratch_bytes(l->options->context, &call);

@@ -373,11 +373,13 @@ static bool fuse_accumulate_norm(struct fusing *f, struct mt_linstr *grad) {
             .kind = grad->kind, .attr = attr, .nin = grad->nin, .nout = grad->nout, .in = grad->in, .out = out});
 }
 
-/* Whether `value` is a GEMM's output with a buffer of its own that only `reader` reads. */
+/* Whether `value` is a GEMM's output that only `reader` reads, in a buffer of its own or that of earlier such outputs,
+ * which it was added to. */
 static bool ends_in(const struct fusing *f, int value, const struct mt_linstr *reader) {
-    if (f->kept[value] || f->first_use[value + 1] - f->first_use[value] != 1 || f->l->state_of[value] >= 0)
-        return false;
-    if (&f->instrs[resolve(f, f->uses[f->first_use[value]])] != reader || f->l->adds_to[value] >= 0) return false;
+    if (f->kept[value] || f->first_use[value + 1] - f->first_use[value] != 1) return false;
+    if (&f->instrs[resolve(f, f->uses[f->first_use[value]])] != reader) return false;
+    while (f->l->adds_to[value] >= 0) value = f->l->adds_to[value];
+    if (f->kept[value] || f->l->state_of[value] >= 0) return false;
     return made_by(f, value, MT_OP_matmul, 0) || made_by(f, value, MT_OP_fused_matmul, 0);
 }
 
@@ -396,6 +398,27 @@ static bool fuse_tied(struct fusing *f, struct mt_linstr *add) {
         if (merge(f, (struct mt_linstr *[]){op, add}, 2,
                   (struct mt_linstr){
                       .kind = op->kind, .attr = attr, .nin = op->nin, .nout = 1, .in = op->in, .out = add->out}))
+            return true;
+        f->l->adds_to[out] = -1;
+    }
+    return false;
+}
+
+/* The sum of two GEMMs' outputs: the later GEMM adds to the output of the earlier one in place. So are the gradients of
+ * the one input of several projections summed. */
+static bool fuse_gemm_sum(struct fusing *f, struct mt_linstr *add) {
+    int out = add->out[0];
+    if (!adds_whole(add) || f->l->adds_to[out] >= 0 || f->l->state_of[out] >= 0) return false;
+    for (int i = 1; i >= 0; i--) {
+        struct mt_linstr *gemm = made_by(f, add->in[i], MT_OP_matmul, 0);
+        int base = add->in[1 - i];
+        if (!gemm || gemm->attr.accumulate || !ends_in(f, base, add)) continue;
+        struct mt_attr attr = gemm->attr;
+        attr.accumulate = true;
+        f->l->adds_to[out] = base;
+        if (merge(f, (struct mt_linstr *[]){gemm, add}, 2,
+                  (struct mt_linstr){
+                      .kind = gemm->kind, .attr = attr, .nin = 2, .nout = 1, .in = gemm->in, .out = add->out}))
             return true;
         f->l->adds_to[out] = -1;
     }
@@ -429,6 +452,7 @@ static const struct {
     {MT_OP_rms_norm_grad, fuse_accumulate_norm},
     {MT_OP_sum, fuse_bias_grad},
     {MT_OP_add, fuse_tied},
+    {MT_OP_add, fuse_gemm_sum},
 };
 
 /* ---- the blocks ---- */

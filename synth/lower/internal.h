@@ -5,9 +5,11 @@
  *   chunks.c   large collectives are cut
  *   overlap.c  a matmul and its collective become one overlapped instruction
  *   fuse.c     patterns of operators become fused operators, with tensors by fuse_tensors.c; before them
- * (fuse_packed.c), attention of the parts of one value becomes packed buffers.c  buffer assignment: each value gets a
- * buffer of its own or that of a value that it continues; messages and scratch order.c    waits; the order that they
- * make known; lifetimes; offsets */
+ *              (fuse_packed.c), attention of the parts of one value becomes packed; after them (fuse_update.c), updates
+ *              write the casts that the next step begins with
+ *   buffers.c  buffer assignment: each value gets a buffer of its own or that of a value that it continues; messages
+ *              and scratch
+ *   order.c    waits; the order that they make known; lifetimes; offsets */
 #ifndef MT_SYNTH_LOWER_INTERNAL_H
 #define MT_SYNTH_LOWER_INTERNAL_H
 
@@ -18,7 +20,7 @@
 /* Memory of one or several lvalues. */
 struct mt_buffer {
     int64_t size_bytes;
-    bool fixed;         /* states and inputs: placed first, never reused */
+    bool fixed;         /* states, inputs and kept casts: placed first, never reused */
     int last_use;       /* the last instruction that reads a value in it; INT_MAX: kept to the end */
     bool body, outside; /* has values of BODY; of other blocks */
     int writer;         /* the stream that wrote it last */
@@ -93,6 +95,9 @@ int64_t mt_overlapped_scratch_bytes(const struct mt_lowering *lowering, const st
 void mt_fuse_packed(struct mt_lowering *lowering);
 /* Replace patterns of operators by fused ones. The members leave the sequence. */
 void mt_fuse(struct mt_lowering *lowering);
+
+/* Let updates write the casts that the next step begins with; after mt_fuse, with last uses. */
+void mt_fuse_updates(struct mt_lowering *lowering);
 
 /* Set the tensors of a fused operator from its members'. False if members are empty along different axes (one has no
  * batch, another no heads), so that no single call computes all. */

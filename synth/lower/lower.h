@@ -16,6 +16,8 @@
  *                    before it in the sequence has ended, one that is after it waits
  *   window           memory of all ranks that peers write to, for overlapped instructions (kernels/window/window.h);
  *                    beside the arena, as its own allocation, with the same places on all ranks
+ *   kept             a cast of a state whose result the update of the step before has written already: it runs in the
+ *                    first step, and after states have been written from outside or another program has run
  *   alias            an instruction that runs nothing, orders nothing and waits for nothing: out[0] is part of in[0]'s
  *                    memory, and ready when in[0] is
  *
@@ -105,6 +107,7 @@ struct mt_linstr {
     struct mt_attr attr; /* with attr.accumulate the outputs' old contents are read too */
     struct mt_tensor
         *tensor;   /* [nin + nout]: the lvalues' tensors; empty boxes have the extents that the operator expects */
+    bool kept;     /* see above: an operator of PROLOGUE, without waits; its output is an update's too */
     int scratch;   /* an lvalue or -1 */
     int nadvances; /* in BODY */
     struct mt_ladvance *advances;

@@ -213,7 +213,8 @@ static struct mt_memory_item *lifetimes(const struct mt_lowering *l) {
     return items;
 }
 
-/* Place the states in the order of the graph, or where options->states has them; then the inputs. Returns the end. */
+/* Place the states in the order of the graph, or where options->states has them; then the inputs, and what is kept.
+ * Returns the end. */
 static int64_t place_fixed(struct mt_lowering *l) {
     struct mt_lowered *low = l->low;
     const struct mt_lowered *like = l->options->states;
@@ -228,6 +229,12 @@ static int64_t place_fixed(struct mt_lowering *l) {
     low->state_bytes = top = like ? like->state_bytes : top;
     for (int i = 0; i < low->ninputs; i++) {
         struct mt_buffer *s = &l->buffers[l->buffer[low->inputs[i].value]];
+        s->offset_bytes = top;
+        top += mt_memory_round(s->size_bytes);
+    }
+    for (int i = low->block_begin[MT_PROLOGUE]; i < low->block_begin[MT_PROLOGUE + 1]; i++) {
+        if (!low->instrs[i].kept) continue;
+        struct mt_buffer *s = &l->buffers[l->buffer[low->instrs[i].out[0]]];
         s->offset_bytes = top;
         top += mt_memory_round(s->size_bytes);
     }

@@ -17,14 +17,14 @@ void mt_lowering_pair(struct mt_lowering *l) {
     l->low->nregions = l->pairs.nregions;
 }
 
-static struct mt_loverlap *overlap_of(struct mt_lowering *l, const struct mt_pair *pair, const struct mt_attr *attr,
-                                      int **group) {
+static struct mt_loverlap *overlap_of(struct mt_lowering *l, const struct mt_pair *pair, int **group) {
     struct mt_arena *arena = &l->low->arena;
     struct mt_loverlap *o = mt_new(arena, struct mt_loverlap, 1);
-    bool swapped = pair->transposed; /* (A B)' = B' A' */
-    *o = (struct mt_loverlap){.trans_a = swapped ? !attr->trans_b : attr->trans_a,
-                              .trans_b = swapped ? !attr->trans_a : attr->trans_b,
-                              .trans_out = swapped,
+    bool transposed[3];
+    mt_pair_transposes(l->program, pair, transposed);
+    *o = (struct mt_loverlap){.trans_a = transposed[0],
+                              .trans_b = transposed[1],
+                              .trans_out = transposed[2],
                               .region = pair->region,
                               .window_at = pair->window_at};
     mt_pair_problem(l->program, pair, l->rank, arena, &o->problem, group);
@@ -57,7 +57,7 @@ void mt_draft_overlap(struct mt_lowering *l, const struct mt_pair *pair) {
                             .scratch = -1,
                             .message = {-1, -1}};
     c->name = l->options->sketch ? op->name : mt_arena_printf(arena, "%s %s", mt_overlap_name(pair->form), op->name);
-    c->overlap = overlap_of(l, pair, &op->attr, &c->group);
+    c->overlap = overlap_of(l, pair, &c->group);
     c->tensor = mt_new(arena, struct mt_tensor, 2 + nout);
     for (int k = 0; k < 2 + nout; k++) c->tensor[k] = l->low->values[k < 2 ? in[k] : out[k - 2]].tensor;
 }

@@ -297,6 +297,7 @@ static enum mt_status run_passes(struct mt_lowering *l) {
         find_last_uses(l);
         mt_fuse(l);
         find_last_uses(l);
+        mt_fuse_updates(l);
     }
     if ((st = mt_assign_buffers(l))) return st;
     add_advances(l);

@@ -33,6 +33,12 @@ static void print_overlap(const struct mt_loverlap *o, FILE *file) {
     if (o->schedule)
         fprintf(file, ", tiles of %" PRId64 " by %" PRId64 ", %d tiles, %d puts", p->tile[0], p->tile[1],
                 o->schedule->ntiles, o->schedule->nputs);
+    if (p->how)
+        fprintf(file, ", by %s",
+                p->how == MT_OVERLAP_FUSED  ? "one kernel"
+                : p->how == MT_OVERLAP_NCCL ? "NCCL and GEMMs"
+                                            : "copy engines and GEMMs");
+    for (int g = 0; g < p->ngroups; g++) fprintf(file, "%s %" PRId64, g ? "" : ", groups of rows:", p->groups[g]);
 }
 
 static void print_instr(const struct mt_lowered *low, int index, FILE *file) {
@@ -66,6 +72,7 @@ static void print_instr(const struct mt_lowered *low, int index, FILE *file) {
     if (c->overlap) print_overlap(c->overlap, file);
     if (c->nin_place[0] + c->nin_place[1])
         fprintf(file, ", %d sent and %d received in place", c->nin_place[0], c->nin_place[1]);
+    if (c->kept) fputs("; kept", file);
     if (c->ahead) fputs(", overlaps the one before", file);
     fputc('\n', file);
 }

@@ -25,15 +25,14 @@ int mt_op_loss_scale(struct mt_graph *graph, const char *name, const int states[
 
 int mt_op_update(struct mt_graph *graph, const char *name, enum mt_op_kind kind, const struct mt_attr *attr,
                  const int *in, int nin) {
-    const struct mt_op_info *info = &mt_op_info[kind];
     struct mt_draft d = mt_draft(graph, name, kind);
-    int index[MT_MAX_AXES], n = mt_draft_indices(&d, in[0], 0, graph->values[in[0]].naxes, index);
+    int nout = mt_op_nout(kind, attr), index[MT_MAX_AXES], n = mt_draft_indices(&d, in[0], 0, graph->values[in[0]].naxes, index);
     for (int i = 0; i < nin; i++) { /* w, states and the gradient; then scalars */
-        assert(graph->values[in[i]].naxes == (i <= info->nout ? n : 0));
+        assert(graph->values[in[i]].naxes == (i <= nout ? n : 0));
         mt_draft_in(&d, in[i], index);
     }
     static const char *const suffix[] = {".w", ".m", ".v"};
-    for (int o = 0; o < info->nout; o++) mt_draft_out(&d, suffix[o], graph->acc, n, index);
+    for (int o = 0; o < nout; o++) mt_draft_out(&d, suffix[o], graph->acc, n, index);
     d.op.attr = *attr;
     return mt_graph_op(graph, name, &d.op);
 }

@@ -224,6 +224,7 @@ static bool draw(const struct mt_program *p, const struct mt_pair *pair, int ran
     struct drawing d = {p, pair, product, collective, &p->graph->ops[product->gop].attr, problem, *group, rows, shares};
     if (!(gather ? draw_gather(&d) : draw_sum(&d))) return false;
     mt_overlap_choose_tiles(problem);
+    if (mt_overlap_choose(problem, p->overlaps, p->noverlaps) && problem->how == MT_OVERLAP_APART) return false;
     struct mt_err err = MT_ERR_INIT;
     return problem->m && problem->cols && problem->k && !mt_overlap_check(problem, &err);
 }
@@ -233,6 +234,15 @@ void mt_pair_problem(const struct mt_program *program, const struct mt_pair *pai
     bool drawn = draw(program, pair, rank, arena, problem, group);
     assert(drawn);
     (void)drawn;
+}
+
+/* (A B)' = B' A'. */
+void mt_pair_transposes(const struct mt_program *program, const struct mt_pair *pair, bool transposed[3]) {
+    const struct mt_attr *attr = &program->graph->ops[instr_of(program, pair, pair->product)->gop].attr;
+    bool swapped = pair->transposed;
+    transposed[0] = swapped ? !attr->trans_b : attr->trans_a;
+    transposed[1] = swapped ? !attr->trans_a : attr->trans_b;
+    transposed[2] = swapped;
 }
 
 /* ---- the search ---- */

@@ -15,7 +15,8 @@
  *     mt_pairs_find(&program, &arena, &pairs);
  *     mt_pair_problem(&program, &pairs.items[i], rank, &arena, &problem, &group);
  *
- * program->overlap says which forms are wanted. All ranks find the same pairs: what is asked is the program alone. */
+ * program->overlap says which forms are wanted, and program->overlaps how GEMMs of some shapes run, or that they stay
+ * apart. All ranks find the same pairs: what is asked is the program alone. */
 #ifndef MT_SYNTH_PROGRAM_PAIR_H
 #define MT_SYNTH_PROGRAM_PAIR_H
 
@@ -44,5 +45,7 @@ bool mt_pairs_any(const struct mt_program *program, enum mt_overlap_form form);
  * arena. */
 void mt_pair_problem(const struct mt_program *program, const struct mt_pair *pair, int rank, struct mt_arena *arena,
                      struct mt_overlap *problem, int **group);
+/* Whether the problem's A, B and result lie transposed (struct mt_overlap_operands). */
+void mt_pair_transposes(const struct mt_program *program, const struct mt_pair *pair, bool transposed[3]);
 
 #endif

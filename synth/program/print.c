@@ -181,6 +181,13 @@ static void describe_layout(const struct mt_program *program, int layout, FILE *
     }
 }
 
+static void describe_choice(const struct mt_overlap_choice *row, FILE *out) {
+    fprintf(out, "\noverlap %d %" PRId64 " %" PRId64 " %" PRId64 " %d %" PRId64 " %" PRId64 " %" PRId64 " %d %d",
+            (int)row->form, row->m, row->cols, row->k, (int)row->how, row->tile[0], row->tile[1], row->chunk, row->mix,
+            row->direct);
+    print_vector(out, row->groups, row->ngroups);
+}
+
 /* What is hashed: all that decides what is computed. Layouts are described by their boxes, not by their ids. */
 static void describe_program(const struct mt_program *program, const struct hashed *layouts, FILE *out) {
     int n = program->nranks;
@@ -215,6 +222,7 @@ static void describe_program(const struct mt_program *program, const struct hash
         }
     if (program->staging_bytes) fprintf(out, "\ns %" PRId64, program->staging_bytes);
     if (program->overlap) fprintf(out, "\no %u", program->overlap);
+    for (int i = 0; i < program->noverlaps; i++) describe_choice(&program->overlaps[i], out);
     if (!by_node || !program->node) return;
     fputs("\nn", out);
     for (int r = 0; r < n; r++) fprintf(out, " %d", program->node[r]);

@@ -35,6 +35,7 @@
 
 #include <stdio.h>
 
+#include "kernels/overlap/choice.h"
 #include "synth/graph/graph.h"
 #include "synth/layout/layout.h"
 
@@ -105,8 +106,10 @@ struct mt_program {
     struct mt_block blocks[MT_NBLOCKS];
     bool train;                 /* false: forward only, no state changes */
     enum mt_type gradient_wire; /* a wire type that sums of gradients may have besides their own type */
-    unsigned overlap;           /* of pairs of these forms (1 << enum mt_overlap_form; pair.h) one instruction is made */
-    bool overlap_yielding;      /* collectives before an operator that yields (mt_op_yields) start with it */
+    unsigned overlap; /* of pairs of these forms (1 << enum mt_overlap_form; pair.h) one instruction is made */
+    const struct mt_overlap_choice *overlaps; /* how they run, by their shapes; in the arena */
+    int noverlaps;
+    bool overlap_yielding; /* collectives before an operator that yields (mt_op_yields) start with it */
     /* A rank's messages of one collective at a time, at most (synth/program/cut.h). 0: MT_STAGING_BYTES for conversions
      * of one value; buckets of several, whose size is a decision of its own, are not cut. */
     int64_t staging_bytes;

@@ -31,8 +31,8 @@ static inline struct mt_cluster *make_cluster(int ndevices, int per_node, int nc
     }
     c->nlinks = 2;
     c->links = mt_new(arena, struct mt_cluster_link, 2);
-    c->links[0] = (struct mt_cluster_link){"memory", false, 1e-6, 0.01, 5e9, 0.01, 0, 0, 0, 0};
-    c->links[1] = (struct mt_cluster_link){"net", false, 50e-6, 0.01, 125e6, 0.01, 125e6, 0, 0, 0};
+    c->links[0] = (struct mt_cluster_link){"memory", false, 1e-6, 0.01, 5e9, 0.01, 0, 0, 0, 0, {0, 0, 0, 0, 0}};
+    c->links[1] = (struct mt_cluster_link){"net", false, 50e-6, 0.01, 125e6, 0.01, 125e6, 0, 0, 0, {0, 0, 0, 0, 0}};
     c->ndevices = ndevices;
     c->devices = mt_new(arena, struct mt_cluster_device, ndevices);
     c->nnodes = (ndevices + per_node - 1) / per_node;

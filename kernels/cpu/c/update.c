@@ -12,6 +12,14 @@ static double power(double base, int64_t n) {
     return result;
 }
 
+/* The updated weights in the type `to`. */
+static void cast_weights(const struct mt_call *call) {
+    const struct mt_attr attr = {.to = call->attr->to};
+    const struct mt_call cast = {
+        .kind = MT_OP_cast, .attr = &attr, .nin = 1, .nout = 1, .in = &call->out[0], .out = &call->out[3]};
+    mt_c_cast.run[call->out[0].type](&cast);
+}
+
 #define TYPED_SOURCE "kernels/cpu/c/update.c"
 #define KINDS(row) row(grad_scale) row(loss_scale) row(adamw) row(sgd)
 #include "kernels/cpu/c/each_type.h"
@@ -48,7 +56,7 @@ static void TYPED(loss_scale)(const struct mt_call *call) {
 
 /* Skip the update: outputs are the first inputs. */
 static void TYPED(keep)(const struct mt_call *call) {
-    for (int o = 0; o < call->nout; o++)
+    for (int o = 0; o < call->nout && o < 3; o++)
         if (call->out[o].data != call->in[o].data)
             memcpy(call->out[o].data, call->in[o].data, (size_t)mt_tensor_count(&call->out[o]) * sizeof(A));
 }
@@ -74,7 +82,7 @@ MT_CLONES static void TYPED(adamw_block)(int64_t n, const struct TYPED(adamw_con
     }
 }
 
-static void TYPED(adamw)(const struct mt_call *call) {
+static void TYPED(update_adamw)(const struct mt_call *call) {
     const struct mt_attr *t = call->attr;
     double skipped = call->nin > 5 ? (double)*(const A *)call->in[5].data : 0;
     int64_t step = largest(call->clock->step - (int64_t)skipped, 1); /* at least 1, whatever a checkpoint contains */
@@ -101,6 +109,11 @@ static void TYPED(adamw)(const struct mt_call *call) {
         for (int i = 0; i < 3; i++) to[i] = (A *)call->out[i].data + at;
         TYPED(adamw_block)(least(BLOCK, n - at), &k, from, to);
     }
+}
+
+static void TYPED(adamw)(const struct mt_call *call) {
+    TYPED(update_adamw)(call);
+    if (call->nout > 3) cast_weights(call);
 }
 
 struct TYPED(sgd_constants) {

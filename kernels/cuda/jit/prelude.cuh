@@ -163,7 +163,7 @@ __device__ inline i64 place(const axes &walk, i64 i) {
 }
 
 /* As the table of struct cuda_multi_tensor (multi_tensor.h): which tensor a block works on, and its elements of it. */
-enum { MOST_TENSORS = 32 };
+enum { MOST_TENSORS = 30 };
 struct batch {
     int count, first[MOST_TENSORS + 1];
     i64 chunk[MOST_TENSORS];

@@ -12,7 +12,7 @@
 
 #include "kernels/op/op.h"
 
-enum { CUDA_MOST_TENSORS = 32 };
+enum { CUDA_MOST_TENSORS = 30 };
 
 struct cuda_multi_tensor {
     int count, call[CUDA_MOST_TENSORS];

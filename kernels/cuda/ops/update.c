@@ -17,8 +17,10 @@ static const struct cuda_family family = {"updates", "update", {"threads", "chun
 
 static enum mt_status find(const struct cuda_queue *queue, const struct mt_call *call, int v, CUfunction *kernel,
                            struct mt_err *err) {
-    char definitions[64];
-    snprintf(definitions, sizeof definitions, "-DVECTOR=%d -fmad=false -ftz=true", v);
+    char definitions[80];
+    bool casts = call->kind == MT_OP_adamw && call->nout > 3;
+    snprintf(definitions, sizeof definitions, "%s%s%s-DVECTOR=%d -fmad=false -ftz=true", casts ? "-DTO=" : "",
+             casts ? cuda_type(call->out[3].type) : "", casts ? " " : "", v);
     return cuda_kernel(queue->cuda, "update", definitions, mt_op_info[call->kind].name, 0, kernel, err);
 }
 
@@ -51,7 +53,7 @@ static enum mt_status run_loss_scale(const struct cuda_queue *queue, const struc
 /* A tensor of a multi-tensor launch, as in update.cu. */
 struct adamw_tensor {
     const void *in[6]; /* w m v g factor skipped */
-    void *out[3];
+    void *out[4];      /* w m v cast; the last null where it is not wanted */
     int64_t n;
     double beta1, beta2, lr_scale;
     float eps, decay;
@@ -74,7 +76,7 @@ static struct adamw_tensor adamw_tensor(const struct mt_call *call) {
                                   .eps = (float)t->eps,
                                   .decay = (float)t->decay};
     for (int i = 0; i < call->nin; i++) tensor.in[i] = call->in[i].data;
-    for (int o = 0; o < 3; o++) tensor.out[o] = call->out[o].data;
+    for (int o = 0; o < call->nout; o++) tensor.out[o] = call->out[o].data;
     return tensor;
 }
 

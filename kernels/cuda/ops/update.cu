@@ -2,11 +2,19 @@
  * expressions in its order (kernels/cpu/c/update.c): a change there is a change here.
  *
  *   VECTOR   elements of one access
+ *   TO       adamw: the type of the cast weights; not defined: they are not wanted
  *
  * One pass over the tensors of any number of calls (multi_tensor.h); outputs may be inputs. Constants that depend on
  * the step are computed in double, once a block. */
 
 constexpr int V = VECTOR;
+#ifdef TO
+using Y = TO;
+constexpr bool CASTS = true;
+#else
+using Y = float;
+constexpr bool CASTS = false;
+#endif
 
 /* base^n by repeated squaring, the same everywhere. */
 __device__ inline double power(double base, i64 n) {
@@ -56,9 +64,9 @@ extern "C" __global__ void loss_scale(const float *scale, const float *good, con
     *skipped_new = (float)k_skipped;
 }
 
-/* Runs f(in[V]..., out[V]...) over a block's share of arrays: N are read, M are written. */
-template <int N, int M, class F>
-__device__ inline void each(const share &mine, const float *const (&from)[N], float *const (&to)[M], F f) {
+/* Runs f(in[V]..., out[V]...) over a block's share of arrays: N are read, M are written, the first one as `cast` too. */
+template <bool CAST, int N, int M, class F>
+__device__ inline void each(const share &mine, const float *const (&from)[N], float *const (&to)[M], Y *cast, F f) {
     for (i64 at = mine.begin + threadIdx.x * V; at < mine.end; at += blockDim.x * V) {
         float in[N][V], out[M][V];
         if (at + V <= mine.end) {
@@ -74,11 +82,17 @@ __device__ inline void each(const share &mine, const float *const (&from)[N], fl
                 bits[k].set(out[k]);
                 bits[k].write(to[k] + at);
             }
+            if constexpr (CAST) {
+                vec<Y, V> rounded;
+                rounded.set(out[0]);
+                rounded.write(cast + at);
+            }
         } else {
             for (i64 i = at; i < mine.end; i++) {
                 for (int k = 0; k < N; k++) in[k][0] = from[k][i];
                 f(in, out, 0);
                 for (int k = 0; k < M; k++) to[k][i] = out[k][0];
+                if constexpr (CAST) store(cast + i, out[0][0]);
             }
         }
     }
@@ -88,6 +102,7 @@ __device__ inline void each(const share &mine, const float *const (&from)[N], fl
 struct adamw_tensor {
     const float *w, *m, *v, *g, *factor, *skipped; /* skipped: or null */
     float *w_new, *m_new, *v_new;
+    Y *cast; /* or null */
     i64 n;
     double beta1, beta2, lr_scale;
     float eps, decay;
@@ -110,7 +125,7 @@ extern "C" __global__ void adamw(const __grid_constant__ batch table, const __gr
     float lr = (float)(clock->lr * k.lr_scale), scale = *k.factor;
     const float *const from[] = {k.w, k.m, k.v, k.g};
     float *const to[] = {k.w_new, k.m_new, k.v_new};
-    each(share_of(table, which, k.n), from, to, [&](const float(&in)[4][V], float(&out)[3][V], int i) {
+    each<CASTS>(share_of(table, which, k.n), from, to, k.cast, [&](const float(&in)[4][V], float(&out)[3][V], int i) {
         float grad = in[3][i] * scale, weight = in[0][i];
         float mean = beta1 * in[1][i] + rest1 * grad;
         float square = beta2 * in[2][i] + rest2 * grad * grad;
@@ -141,7 +156,7 @@ extern "C" __global__ void sgd(const __grid_constant__ batch table, const __grid
     bool nesterov = k.nesterov;
     const float *const from[] = {k.w, k.m, k.g};
     float *const to[] = {k.w_new, k.m_new};
-    each(share_of(table, which, k.n), from, to, [&](const float(&in)[3][V], float(&out)[2][V], int i) {
+    each<false>(share_of(table, which, k.n), from, to, nullptr, [&](const float(&in)[3][V], float(&out)[2][V], int i) {
         float weight = in[0][i], grad = in[2][i] * scale + decay * weight;
         float mean = momentum * in[1][i] + grad;
         float move = nesterov ? grad + momentum * mean : mean;

@@ -11,7 +11,7 @@
 #include "kernels/cuda/jit/shape.h"
 #include "kernels/cuda/overlap/fused.h"
 
-enum { MOST_RANKS = 8, UNIT = 8, PIECE_ELEMENTS = 4096, PIECE_PUT_BYTES = 16 << 10, BAND_ROWS = 1024, WORK_HEAD = 4 };
+enum { MOST_RANKS = 8, PIECE_ELEMENTS = 4096, PIECE_PUT_BYTES = 16 << 10, BAND_ROWS = 1024, WORK_HEAD = 4 };
 
 /* ---- as in fused.cu ---- */
 
@@ -308,43 +308,17 @@ void cuda_fused_forget(const struct cuda *cuda) {
 
 /* ---- whether it can ---- */
 
-static bool aligned(int64_t extent, enum mt_type type) {
-    return extent * mt_type_size(type) % 16 == 0;
-}
-
 static bool lies_well(const void *address) {
     return (uintptr_t)address % 16 == 0;
-}
-
-/* Extents of 32 bits, with room for what tiles reach beyond edges; a matrix begins where TMA can. */
-static bool fits(const struct mt_overlap *p) {
-    const int64_t most = INT32_MAX / 4;
-    return p->m < most && p->cols < most && p->k < most && p->n * p->m < most && mt_overlap_epoch_place(p) < most;
-}
-
-/* TMA wants the places of boxes at multiples of 16 bytes, also within rows: those of a transposed A are where rows of
- * owners begin. */
-static bool begins_well(const struct mt_overlap *p) {
-    for (int r = 0; r < p->n; r++)
-        if (!p->direct && !aligned(p->rows[r], p->type)) return false;
-    return true;
 }
 
 static bool can(const struct cuda *cuda, const struct cuda_overlap *o) {
     const struct mt_overlap *p = o->problem;
     const struct mt_overlap_operands *x = o->operands;
     const struct gemm_tile *tile = gemm_tile_of(p->tile[0], p->tile[1]);
-    bool gather = p->form == MT_OVERLAP_GATHER, half_out = mt_type_is_half(p->out);
-    int64_t k = gather ? p->k : p->shares[o->me], columns = gather ? p->shares[o->me] : p->cols;
-    if (cuda->sm != 90 || p->n > MOST_RANKS || !tile || !gemm_tile_stages(cuda, tile) || !fits(p)) return false;
-    if (!mt_type_is_half(p->type) || !(half_out || p->out == MT_F32) || (p->wire != p->type && p->wire != MT_F32))
-        return false;
-    if (gather && (x->trans_a || (half_out && p->out != p->type) || k == 0)) return false;
-    if (x->trans_a && !begins_well(p)) return false;
-    if (x->trans_out || !lies_well(x->a) || !lies_well(x->b) || !lies_well(x->out) || !lies_well(x->whole))
-        return false;
-    return aligned(x->trans_a ? p->m : k, p->type) && aligned(x->trans_b ? k : columns, p->type) &&
-           columns % UNIT == 0 && (!gather || k % UNIT == 0);
+    if (cuda->sm != 90 || !tile || !gemm_tile_stages(cuda, tile)) return false;
+    return mt_overlap_fused_serves(p, o->me, x->trans_a, x->trans_b, x->trans_out) && lies_well(x->a) &&
+           lies_well(x->b) && lies_well(x->out) && lies_well(x->whole);
 }
 
 /* ---- running ---- */

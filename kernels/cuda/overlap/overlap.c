@@ -17,20 +17,23 @@ static bool reaches(const struct cuda_overlap *o) {
     return all;
 }
 
-/* Whom the environment prefers. */
-static enum mt_status find_first(int *first, struct mt_err *err) {
+/* Whom the environment prefers, else the problem. */
+static enum mt_status find_first(const struct mt_overlap *problem, int *first, struct mt_err *err) {
     const char *name = getenv("MOTLEY_OVERLAP");
     *first = 0;
-    if (!name) return MT_OK;
-    while (*first < NIMPLS && strcmp(name, implementations[*first].name)) ++*first;
+    while (*first < NIMPLS &&
+           (name ? strcmp(name, implementations[*first].name) != 0 : implementations[*first].impl->how != problem->how))
+        ++*first;
     if (*first < NIMPLS) return MT_OK;
+    *first = 0;
+    if (!name) return MT_OK;
     return mt_fail(err, MT_EINPUT, "MOTLEY_OVERLAP is \"%s\", not \"chunks\", \"fused\" or \"nccl\"", name);
 }
 
 enum mt_status cuda_overlap_run(const struct cuda_queue *queue, const struct cuda_overlap *o, enum mt_overlap_how how,
                                 struct mt_err *err) {
     int first;
-    enum mt_status st = find_first(&first, err);
+    enum mt_status st = find_first(o->problem, &first, err);
     if (st) return st;
     for (int i = 0; i <= NIMPLS; i++) {
         const struct cuda_overlap_impl *impl = implementations[i ? i - 1 : first].impl;

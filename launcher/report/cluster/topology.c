@@ -159,4 +159,5 @@ void mt_report_topology(struct mt_page *page, const struct mt_cluster *c) {
                     "the arrow up what it receives.",
                     mt_network_draw, &network);
     mt_cluster_tabulate_links(c, mt_page_table(page, "links", "Links", MT_CLUSTER_LINKS_NOTE));
+    if (mt_cluster_any_puts(c)) mt_cluster_tabulate_puts(c, mt_page_table(page, "puts", "Puts", MT_CLUSTER_PUTS_NOTE));
 }

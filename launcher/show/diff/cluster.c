@@ -93,6 +93,15 @@ static void list_links(const struct mt_cluster *c, struct mt_facts *f) {
         list_part(f, mt_fact_name(f, "link %s: slowed", name), link->comm_slowdown);
         mt_fact_real(f, mt_fact_name(f, "link %s: bytes a second, by copy engine", name), link->copy_Bps,
                      link->bandwidth_error, MT_UNIT_QUANTITY);
+        if (!mt_cluster_has_puts(link)) continue;
+        mt_fact_real(f, mt_fact_name(f, "link %s: seconds of each copy", name), link->puts.copy_s, link->latency_error,
+                     MT_UNIT_SECONDS);
+        mt_fact_real(f, mt_fact_name(f, "link %s: bytes a second, put by a kernel", name), link->puts.blocks_Bps,
+                     link->bandwidth_error, MT_UNIT_QUANTITY);
+        mt_fact_real(f, mt_fact_name(f, "link %s: seconds of a signal", name), link->puts.signal_s, link->latency_error,
+                     MT_UNIT_SECONDS);
+        list_part(f, mt_fact_name(f, "link %s: puts slow a GEMM", name), link->puts.compute_slowdown);
+        list_part(f, mt_fact_name(f, "link %s: puts slowed by it", name), link->puts.put_slowdown);
     }
     for (int p = 0; p < c->npairs; p++) {
         const struct mt_cluster_pair *pair = &c->pairs[p];

@@ -74,6 +74,13 @@ static void list_rows(const struct mt_plan *p, struct mt_facts *f) {
     for (int i = 0; i < d->nstorage; i++)
         mt_fact(f, mt_fact_name(f, "storage of %s", d->storage[i].pattern), "%s",
                 mt_plan_storage_text(&d->storage[i], &arena));
+    for (int i = 0; i < d->noverlaps; i++) {
+        const struct mt_overlap_choice *row = &d->overlaps[i];
+        mt_fact(f,
+                mt_fact_name(f, "%s of %lld by %lld by %lld", mt_overlap_name(row->form), (long long)row->m,
+                             (long long)row->k, (long long)row->cols),
+                "%s", mt_overlap_choice_text(row, &arena));
+    }
     mt_arena_release(&arena);
     for (int i = 0; i < MT_NDECISIONS; i++)
         mt_fact(f, mt_decision_table[i].what, "%s",

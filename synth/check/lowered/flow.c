@@ -36,7 +36,8 @@ struct flow {
     int64_t known[MT_MOST_STREAMS][MT_MOST_STREAMS];
     int64_t (*ended)[MT_MOST_STREAMS]; /* [instrs]: what is known when its last run has ended */
     int *content;                      /* [pvalues]: its current definition */
-    int *kept;                         /* [pvalues]: of a state, the definition that was copied to its place */
+    int *kept;                         /* [pvalues]: of a state, the definition that was copied to its place; of a kept
+                                          instruction's output, that at the beginning of the step */
     int *defined;                      /* [definitions]: the program value */
     int ndefined, defined_capacity;
 };
@@ -331,6 +332,7 @@ static enum mt_status run_alias(struct flow *f) {
 /* The current instruction; without `work` only its effect on the order. */
 static enum mt_status run_instr(struct flow *f, bool work) {
     const struct mt_linstr *l = mt_lchecker_instr(f->c);
+    if (l->kept && l->what != MT_LOWERED_OP) return mt_lchecker_refuse(f->c, "is kept, but is no operator");
     if (l->ahead && l->what != MT_LOWERED_COLLECTIVE)
         return mt_lchecker_refuse(f->c, "cannot overlap the instruction before it");
     if (l->what == MT_LOWERED_ALIAS) return work ? run_alias(f) : MT_OK;
@@ -343,7 +345,7 @@ static enum mt_status run_instr(struct flow *f, bool work) {
     enum mt_status st = MT_OK;
     if (work && (l->what == MT_LOWERED_COLLECTIVE || l->what == MT_LOWERED_OVERLAP)) st = check_turns(f);
     if (st) return st;
-    if (work && l->what == MT_LOWERED_OP) st = run_operator(f);
+    if (work && l->what == MT_LOWERED_OP && !l->kept) st = run_operator(f);
     if (work && l->what == MT_LOWERED_COLLECTIVE) st = run_collective(f);
     if (work && l->what == MT_LOWERED_COPY) st = run_copy(f);
     if (work && l->what == MT_LOWERED_OVERLAP) st = run_overlap(f);
@@ -385,27 +387,41 @@ static enum mt_status run_body(struct flow *f) {
 
 /* ---- the beginning and the end of a step ---- */
 
-/* States and inputs are defined when the step begins. */
+/* A value is defined when the step begins, in memory of its own. */
+static enum mt_status begin_value(struct flow *f, int v) {
+    f->content[v] = new_definition(f, v);
+    if (empty(f, v)) return MT_OK;
+    enum mt_status st = has_memory(f, v);
+    if (st) return st;
+    struct span span = span_of(f->c, v);
+    for (int i = cell_at(f, span.begin); f->cuts[i] < span.end; i++) {
+        if (f->cells[i].content != NEVER_WRITTEN)
+            return mt_lchecker_refuse(f->c, "%s shares memory with %s", mt_lchecker_name(f->c, v),
+                                      content_name(f, f->cells[i].content));
+        f->cells[i].content = f->content[v];
+    }
+    return MT_OK;
+}
+
+/* States and inputs are defined when the step begins, and so is what is kept. */
 static enum mt_status begin_step(struct flow *f) {
     const struct mt_lchecker *c = f->c;
     enum mt_status st = MT_OK;
+    for (int i = 0; i < c->low->ninstrs && !st; i++) {
+        if (!c->low->instrs[i].kept) continue;
+        int v = c->low->instrs[i].out[0];
+        st = begin_value(f, v);
+        f->kept[v] = f->content[v];
+    }
     for (int v = 0; v < c->program->nvalues && !st; v++) {
         const struct mt_pvalue *p = &c->program->values[v];
         if (!p->input) continue;
-        f->content[v] = new_definition(f, v);
-        if (empty(f, v)) continue;
-        if ((st = has_memory(f, v))) break;
+        if ((st = begin_value(f, v)) || empty(f, v)) continue;
         struct span span = span_of(c, v);
         bool state = c->program->graph->values[p->gvalue].kind == MT_VALUE_STATE;
         if (state != (span.begin < c->low->state_bytes) || (state && span.end > c->low->state_bytes))
             return mt_lchecker_refuse(c, "%s is %s the memory of states", mt_lchecker_name(c, v),
                                       state ? "outside of" : "in");
-        for (int i = cell_at(f, span.begin); f->cuts[i] < span.end && !st; i++) {
-            if (f->cells[i].content != NEVER_WRITTEN)
-                return mt_lchecker_refuse(c, "%s shares memory with %s", mt_lchecker_name(c, v),
-                                          content_name(f, f->cells[i].content));
-            f->cells[i].content = f->content[v];
-        }
     }
     return st;
 }
@@ -421,6 +437,13 @@ static enum mt_status end_step(struct flow *f) {
         if (moved && !f->kept[v] && !empty(f, v))
             return mt_lchecker_refuse(c, "the next value of %s is not copied to its memory", mt_lchecker_name(c, v));
         st = expect(f, v, moved ? f->kept[v] : f->content[next], -1);
+    }
+    for (int i = 0; i < c->low->ninstrs && !st; i++) {
+        if (!c->low->instrs[i].kept) continue;
+        int v = c->low->instrs[i].out[0];
+        if (f->content[v] == f->kept[v])
+            return mt_lchecker_refuse(c, "%s is kept, but no update writes it", mt_lchecker_name(c, v));
+        st = expect(f, v, f->content[v], -1);
     }
     for (int g = 0; g < c->program->graph->nvalues && !st; g++)
         if (c->low->output_at[g] >= 0) st = expect(f, c->low->output_at[g], f->content[c->low->output_at[g]], -1);

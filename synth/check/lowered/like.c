@@ -37,7 +37,8 @@ static void add_pieces(struct mt_lflow *f, const struct mt_piece *pieces, const 
 }
 
 static void add_instr(struct mt_lflow *f, const struct mt_linstr *l, const int *old) {
-    add(f, l->what | (int64_t)l->kind << 8 | (int64_t)l->stream << 32 | (int64_t)l->ahead << 40);
+    add(f,
+        l->what | (int64_t)l->kind << 8 | (int64_t)l->stream << 32 | (int64_t)l->ahead << 40 | (int64_t)l->kept << 41);
     add_list(f, l->waits, l->nwaits);
     add(f, l->nsources);
     add_list(f, l->in, l->nin);

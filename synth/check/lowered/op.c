@@ -68,6 +68,7 @@ static const struct pattern patterns[] = {
     {MT_OP_residual_rms, 0, 0, "acg", "xyq", "", {OF(add, "ac", "x"), RMS_NORM}},
     {MT_OP_rms_norm_grad, 0, 4, "dxqg", "zu", "u", {RMS_GRAD, RMS_PARAM_GRAD}},
     {MT_OP_rms_norm_grad, 0, 5, "dxqga", "wu", "u", {RMS_GRAD, OF(add, "za", "w"), RMS_PARAM_GRAD}},
+    {MT_OP_adamw, MT_OP_cast, 0, "wmvgsk", "WMVc", "", {OF(adamw, "wmvgsk", "WMV")}},
     {MT_OP_cross_entropy, 0, 0, "xt", "mzl", "", {LOSS}},
     {MT_OP_sq_norm_add, 0, 0, "gb", "y", "", {OF(sq_norm, "g", "s"), OF(add, "bs", "y")}},
     {MT_OP_cross_entropy_grad, 0, 2, "xt", "yl", "", {LOSS, OF(fill, "l", "d"), LOSS_GRAD}},
@@ -224,6 +225,7 @@ static enum mt_status match_member(struct matching *m, const struct member *memb
         if (!outputs_match(m, member, source)) continue;
         struct mt_attr want = fused ? member_attr(m->l, member->kind, naxes) : m->l->attr;
         if (!fused) want.accumulate = false;
+        if (want.epilogue == MT_OP_cast) want.epilogue = 0, want.to = 0; /* check_cast */
         if (!same_attr(attr, &want))
             return mt_lchecker_refuse(m->c, "its attributes are not those of %s", g->ops[source->gop].name);
         m->used[s] = true;
@@ -272,6 +274,39 @@ static enum mt_status match_pattern(struct matching *m, const struct pattern *p,
     }
     for (int s = 0; s < l->nsources; s++)
         if (!m->used[s]) return mt_lchecker_refuse(m->c, "it does not compute source %d", l->sources[s]);
+    return MT_OK;
+}
+
+/* ---- casts by updates ---- */
+
+/* The kept instruction whose output is `value`, or null. */
+static const struct mt_linstr *kept_cast(const struct mt_lchecker *c, int value) {
+    for (int i = c->low->block_begin[MT_PROLOGUE]; i < c->low->block_begin[MT_PROLOGUE + 1]; i++)
+        if (c->low->instrs[i].kept && c->low->instrs[i].out[0] == value) return &c->low->instrs[i];
+    return NULL;
+}
+
+/* An update's cast is what the next step's kept cast of the state would be: of the state's next value, to one type, in
+ * one layout. Where it is, flow.c checks. */
+static enum mt_status check_cast(struct mt_lchecker *c) {
+    const struct mt_linstr *l = mt_lchecker_instr(c), *kept = kept_cast(c, l->out[3]);
+    const struct mt_pvalue *values = c->program->values;
+    if (mt_lchecker_block(c) != MT_EPILOGUE || !kept || kept->attr.to != l->attr.to)
+        return mt_lchecker_refuse(c, "casts to what is not kept for the next step");
+    int state = kept->in[0];
+    if (!values[state].input || values[state].next != l->out[0])
+        return mt_lchecker_refuse(c, "its cast is not of the next value of %s", mt_lchecker_name(c, state));
+    if (values[l->out[0]].layout != values[state].layout || values[l->out[3]].layout != values[state].layout)
+        return mt_lchecker_refuse(c, "its cast has another layout than %s", mt_lchecker_name(c, state));
+    return MT_OK;
+}
+
+/* What is kept depends on a state alone, so that it holds for as long as the state is not written. */
+static enum mt_status check_kept(struct mt_lchecker *c) {
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    if (l->kind != MT_OP_cast || mt_lchecker_block(c) != MT_PROLOGUE || l->nwaits ||
+        !c->program->values[l->in[0]].input)
+        return mt_lchecker_refuse(c, "is kept, but is no cast of a state that nothing delays");
     return MT_OK;
 }
 
@@ -396,6 +431,8 @@ enum mt_status mt_lchecker_op(struct mt_lchecker *c) {
         st = mt_lchecker_refuse(c, "has attributes that its kind does not read");
     else
         st = match_pattern(&m, &pattern, mt_op_info[l->kind].fused);
+    if (!st && l->kept) st = check_kept(c);
+    if (!st && l->kind == MT_OP_adamw && l->attr.epilogue == MT_OP_cast) st = check_cast(c);
     if (!st) st = check_tensors(c);
     return st ? st : check_scratch(c);
 }

@@ -5,6 +5,7 @@
  * contiguous run of those numbers, with all columns; places of the problem are in the order of these runs. */
 #include <string.h>
 
+#include "kernels/overlap/chunk.h"
 #include "synth/check/lowered/internal.h"
 #include "synth/check/overlap/overlap.h"
 
@@ -226,8 +227,9 @@ static enum mt_status check_memory(struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
     const struct mt_loverlap *o = l->overlap;
     const struct mt_lower_options *options = c->options;
-    int64_t needs = mt_overlap_scratch_bytes(
-        &o->problem, o->me, options->scratch_bytes ? options->scratch_bytes : no_scratch, options->context);
+    int64_t (*of_gemm)(void *, const struct mt_call *) = options->scratch_bytes ? options->scratch_bytes : no_scratch;
+    int64_t needs = options->chunks ? mt_overlap_chunks_scratch_bytes(&o->problem, o->me, of_gemm, options->context)
+                                    : mt_overlap_scratch_bytes(&o->problem, o->me, of_gemm, options->context);
     const struct mt_lvalue *scratch = l->scratch >= 0 ? &c->low->values[l->scratch] : NULL;
     int64_t has = scratch && scratch->offset_bytes >= 0 ? scratch->size_bytes : 0;
     if (has < needs)

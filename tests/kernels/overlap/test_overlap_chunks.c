@@ -124,6 +124,52 @@ static bool step(struct rank *ranks, struct rank *r, int epochs) {
     return true;
 }
 
+/* ---- GEMMs of chunks as calls ---- */
+
+/* The largest power of two, up to 16, at which the first elements of a box's rows lie. */
+static int64_t alignment_of(int64_t at, int64_t row_bytes, int64_t rows) {
+    int64_t bits = 16 | at;
+    for (int64_t i = 0; i < rows; i++) bits |= at + i * row_bytes;
+    return bits & -bits;
+}
+
+/* Together they multiply what the tiles do; their operands fit; and no address is better aligned than rows are. */
+static void test_gemms(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s,
+                       const struct mt_overlap_chunks *c) {
+    const int64_t at[3] = {256, 256, 256};
+    int64_t k = p->form == MT_OVERLAP_GATHER ? p->k : p->shares[me], size = mt_type_size(p->type);
+    for (int t = 0; t < 8; t++) {
+        const bool transposed[3] = {t & 1, t & 2, t & 4};
+        double multiplied = 0, wanted = 0;
+        for (int i = 0; i < s->ntiles; i++)
+            if (s->tiles[i].kind == MT_TILE_MATMUL)
+                wanted += (double)s->tiles[i].rows * (double)s->tiles[i].cols * (double)k;
+        for (int i = 0; i < c->nchunks; i++) {
+            const struct mt_overlap_tile *box = &c->chunks[i].box;
+            struct mt_overlap_gemm g;
+            if (!mt_overlap_chunk_gemm(p, me, transposed, at, box, &g)) continue;
+            const struct mt_tensor *a = &g.tensors[0], *b = &g.tensors[1], *y = &g.tensors[2];
+            CHECK(g.call.attr == &g.attr && g.call.in == a && g.call.out == y, "pointers of another");
+            CHECK_EQ(a->extent[!g.attr.trans_a], k);
+            CHECK_EQ(b->extent[g.attr.trans_b], k);
+            CHECK_EQ(a->extent[g.attr.trans_a], y->extent[0]);
+            CHECK_EQ(b->extent[!g.attr.trans_b], y->extent[1]);
+            bool turned = y->extent[0] != box->rows || y->extent[1] != box->cols;
+            CHECK(!turned || (transposed[2] && box->to == MT_OVERLAP_OUT && y->extent[0] == box->cols), "its result");
+            CHECK(y->type == MT_F32 || y->type == p->type, "a type that no GEMM writes");
+            multiplied += (double)(y->extent[0] * y->extent[1] * k);
+            int64_t bits = (int64_t)(uintptr_t)a->data, mine = bits & -bits;
+            bool stored = box->from == MT_OVERLAP_A && transposed[0];
+            int64_t extent[2];
+            mt_overlap_extent(p, me, box->from, extent);
+            int64_t rows = stored ? alignment_of(box->from_row * size, p->m * size, k)
+                                  : alignment_of(box->from_row * extent[1] * size, extent[1] * size, box->rows);
+            CHECK(mine <= rows || (rows == 16 && mine >= 16), "%lld, not %lld", (long long)mine, (long long)rows);
+        }
+        CHECK_NEAR(multiplied, wanted, 0);
+    }
+}
+
 static void test_job(const struct job *job, int number) {
     enum { EPOCHS = 4 };
     const struct mt_overlap *p = &job->problem;
@@ -133,6 +179,7 @@ static void test_job(const struct job *job, int number) {
         mt_overlap_schedule(p, r, &ranks[r].schedule);
         mt_overlap_chunks_make(&ranks[r].schedule, most, &ranks[r].chunks);
         test_cover(&ranks[r].schedule, &ranks[r].chunks, most);
+        test_gemms(p, r, &ranks[r].schedule, &ranks[r].chunks);
         ranks[r].flags = calloc((size_t)mt_overlap_nflags(p) + 1, sizeof(int64_t));
         ranks[r].epoch = 1;
     }

@@ -160,6 +160,7 @@ static void run_rank(struct round *round, int rank, struct mt_comm *comm) {
     CHECK_OK(mt_executor_run(ex, MT_RUN_FORWARD, &clock, &err), err);
     check_reports(ex, MT_RUN_FORWARD, round->want_forward);
     for (clock.step = 1; clock.step <= STEPS; clock.step++) {
+        if (clock.step == 2) mt_executor_states_changed(ex);
         CHECK_OK(poison(ex, &err), err);
         feed(ex, MT_RUN_TRAIN, g);
         CHECK_OK(mt_executor_run(ex, MT_RUN_TRAIN, &clock, &err), err);

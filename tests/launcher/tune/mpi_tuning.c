@@ -131,7 +131,8 @@ static const struct mt_device_class tuned_class = {
     .backend = backend_of, .stream_new = stream_new, .stream_free = stream_free, .tuner = &tuner};
 static struct mt_device tuned = {.class = &tuned_class, .threads = 1}, plain = {.class = &(struct mt_device_class){0}};
 
-static struct mt_lowered *lowered_of(struct mt_planned *planned) {
+static struct mt_lowered *lowered_of(struct mt_planned *planned, bool overlapped) {
+    static struct mt_storage_row stored = {.pattern = "*", .state = MT_STATE_SPLIT};
     double speeds[4] = {1, 0.5, 1, 0.5};
     struct mt_plan_request request = {.model = "gpt2:layers=1,heads=2,embed=8,context=8,vocab=16",
                                       .nranks = nranks,
@@ -142,6 +143,11 @@ static struct mt_lowered *lowered_of(struct mt_planned *planned) {
     struct mt_lowered *low;
     mt_job_default(&request.job);
     request.job.batch = 12;
+    if (overlapped) {
+        request.fixed.decisions.storage = &stored, request.fixed.decisions.nstorage = 1;
+        request.fixed.decisions.overlapped = MT_OVERLAPPED_ALL;
+        request.fixed.decisions.bucket_bytes = 0;
+    }
     CHECK_OK(mt_plan_make(&request, &plan, &err), err);
     CHECK_OK(mt_planned_open(plan, planned, &err), err);
     struct mt_lower_options options = {.fuse = true, .latency_s = 30e-6, .bandwidth_Bps = 1e9};
@@ -216,6 +222,48 @@ static void test_files(const struct mt_lowered *low) {
     mt_tuning_report_release(&report);
 }
 
+/* How many GEMMs the chunks of an overlapped instruction have; each has been tuned. */
+static int tuned_gemms(const struct mt_linstr *c) {
+    const struct mt_loverlap *o = c->overlap;
+    const bool transposed[3] = {o->trans_a, o->trans_b, o->trans_out};
+    struct mt_overlap_chunks chunks;
+    int count = 0;
+    mt_overlap_chunks_make(o->schedule, mt_overlap_chunk_rows(&o->problem, o->me, 0), &chunks);
+    for (int i = 0; i < chunks.nchunks; i++) {
+        struct mt_overlap_gemm gemm;
+        char key[MT_TUNING_KEY];
+        if (!mt_overlap_chunk_gemm(&o->problem, o->me, transposed, (int64_t[3]){0}, &chunks.chunks[i].box, &gemm))
+            continue;
+        key_of(&tuned, &gemm.call, key);
+        CHECK(place_of(key) < nkept, "%s: %s is not tuned", c->name, key);
+        count++;
+    }
+    mt_overlap_chunks_release(&chunks);
+    return count;
+}
+
+/* GEMMs of overlapped instructions are tuned before they run, too. */
+static void test_overlapped(void) {
+    struct mt_planned planned;
+    struct mt_tuning_report report;
+    struct mt_lowered *low = lowered_of(&planned, true);
+    int gemms = 0;
+    nkept = nmeasured = 0;
+    share(low, &report);
+    for (int i = 0; i < report.ncalls; i++) {
+        const struct mt_tuned_call *c = &report.calls[i];
+        CHECK(c->known && c->runs > 0, "call %d", i);
+        CHECK_EQ(c->gemm != NULL, low->instrs[c->instr].what == MT_LOWERED_OVERLAP);
+        if (c->gemm) CHECK_TEXT(c->gemm->call.what, low->instrs[c->instr].name);
+    }
+    for (int i = 0; i < low->ninstrs; i++)
+        if (low->instrs[i].what == MT_LOWERED_OVERLAP) gemms += tuned_gemms(&low->instrs[i]);
+    CHECK_EQ(gemms > 0, nranks > 1);
+    mt_tuning_report_release(&report);
+    mt_lowered_free(low);
+    mt_planned_release(&planned);
+}
+
 /* One rank has another device: it takes part, and the others are a class without it. */
 static void test_mixed(const struct mt_lowered *low) {
     struct mt_err err = MT_ERR_INIT;
@@ -234,13 +282,14 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
-    struct mt_lowered *low = lowered_of(&planned);
+    struct mt_lowered *low = lowered_of(&planned, false);
     for (int classes = 1; classes <= 2; classes++) {
         two_classes = classes == 2;
         test_shared(low);
         test_files(low);
     }
     two_classes = false;
+    test_overlapped();
     test_mixed(low);
     mt_lowered_free(low);
     mt_planned_release(&planned);

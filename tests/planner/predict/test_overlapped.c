@@ -1,5 +1,6 @@
-/* Rates of overlapped instructions from a cluster: of GPUs whole waves, copy engines and slowdowns, of CPUs their own
- * copies; predictions between what no overlap can beat and what no overlap takes. */
+/* Rates of overlapped instructions from a cluster: of GPUs whole waves, puts and slowdowns, of CPUs their own copies;
+ * what is chosen for GPUs; predictions between what no overlap can beat and what no overlap takes. */
+#include "kernels/overlap/choice.h"
 #include "planner/predict/overlapped.h"
 #include "profiler/cluster/cluster.h"
 #include "profiler/describe/describe.h"
@@ -60,7 +61,8 @@ static void test_gpus(void) {
             bool nominal;
             begin(&s, "h200:1x2", (enum mt_overlap_form)form, shapes[i], MT_BF16);
             struct mt_cluster_link *link = &s.cluster->links[s.cluster->nodes[0].inside];
-            link->copy_Bps = 3.9e11, link->compute_slowdown = 0.1, link->comm_slowdown = 0.2;
+            link->copy_Bps = 3.9e11;
+            link->puts = (struct mt_cluster_puts){3e-6, 3.6e11, 2e-6, 0.1, 0.2};
             mt_predict_overlap_rates(&s.costs, &s.problem, s.group, &arena, &rates, &links, &error, &nominal);
             for (int r = 0; r < N; r++) {
                 CHECK_EQ(rates[r].units, s.cluster->classes[0].threads);
@@ -69,6 +71,8 @@ static void test_gpus(void) {
                 CHECK_NEAR(rates[r].compute_slowdown, 1.1, 1e-12);
                 CHECK_NEAR(rates[r].put_slowdown, 1.2, 1e-12);
                 CHECK_NEAR(links.bandwidth_Bps[r * N + !r], 3.9e11, 1);
+                CHECK_NEAR(links.latency_s[r * N + !r], 2e-6, 1e-12);
+                CHECK_NEAR(rates[r].put_s, 6e-6, 1e-12); /* a copy of the rows, and one of the flags */
             }
             /* At the rates, the whole GEMM takes what the cost of operators says: waves and a launch. */
             double parts = ceil((double)s.problem.m / 128) * ceil((double)(form ? s.problem.cols : s.shares[0]) / 256);
@@ -85,6 +89,108 @@ static void test_gpus(void) {
             mt_arena_release(&arena);
             mt_cluster_free(s.cluster);
         }
+}
+
+/* One kernel has a tile on each multiprocessor, and its blocks put. */
+static void test_fused(void) {
+    struct setting s;
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_overlap_rates *rates;
+    struct mt_overlap_links links;
+    double error;
+    bool nominal;
+    begin(&s, "h200:1x2", MT_OVERLAP_SCATTER, shapes[1], MT_BF16);
+    struct mt_cluster_link *link = &s.cluster->links[s.cluster->nodes[0].inside];
+    link->puts = (struct mt_cluster_puts){3e-6, 3.6e11, 2e-6, 0.1, 0.2};
+    s.problem.how = MT_OVERLAP_FUSED, s.problem.tile[0] = 128, s.problem.tile[1] = 256;
+    mt_predict_overlap_rates(&s.costs, &s.problem, s.group, &arena, &rates, &links, &error, &nominal);
+    CHECK_EQ(rates[0].workers, 132);
+    CHECK(!rates[0].units && rates[0].whole_tiles && rates[0].tile_s > 0, "tiles");
+    CHECK_NEAR(links.bandwidth_Bps[1], 3.6e11, 1);
+    CHECK_NEAR(rates[0].put_s, 0, 0);
+    CHECK(nominal, "a described link");
+    /* All tiles of a rank's GEMM, on all multiprocessors, at 0.9 to 1 of the rate of the public figure that is reached.
+     */
+    double each_s = 2.0 * 128 * 256 * 4096 / rates[0].flops, flops = 2.0 * 128 * 256 * 4096 * 132 / each_s;
+    double reached = s.cluster->classes[0].flops[MT_BF16] * s.cluster->classes[0].calibration;
+    CHECK(flops > 0.8 * reached && flops < 1.2 * reached, "%g of %g", flops, reached);
+    link->puts = (struct mt_cluster_puts){0}, link->nominal = false, link->latency_s = 7e-6;
+    mt_predict_overlap_rates(&s.costs, &s.problem, s.group, &arena, &rates, &links, &error, &nominal);
+    CHECK(nominal, "puts that nobody has measured");
+    CHECK_NEAR(links.latency_s[1], 7e-6, 0);
+    mt_arena_release(&arena);
+    mt_cluster_free(s.cluster);
+}
+
+static enum mt_overlap_how choose(struct setting *s, const bool transposed[3], double *as_is_s, double *best_s) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_overlap best;
+    struct mt_cost cost;
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_OK(mt_predict_overlapped(&s->costs, &s->problem, s->group, &cost, &err), err);
+    *as_is_s = cost.s;
+    CHECK_OK(mt_predict_overlap_choice(&s->costs, &s->problem, s->group, transposed, &arena, &best, best_s, &err), err);
+    CHECK_OK(mt_overlap_check(&best, &err), err);
+    CHECK_OK(mt_predict_overlapped(&s->costs, &best, s->group, &cost, &err), err);
+    CHECK_NEAR(cost.s, *best_s, 1e-12); /* as the plan's program will be predicted */
+    struct mt_overlap_choice row = mt_overlap_choice_of(&best);
+    CHECK_OK(mt_overlap_choice_check(&row, &err), err);
+    struct mt_overlap again = s->problem;
+    CHECK(mt_overlap_choose(&again, &row, 1) && mt_overlap_equal(&again, &best), "a row says all that was chosen");
+    again.m++;
+    CHECK(!mt_overlap_choose(&again, &row, 1), "another shape");
+    mt_arena_release(&arena);
+    return best.how;
+}
+
+/* The choice is no slower than what devices do by themselves; one kernel where it wins, on GPUs that have it. */
+static void test_choice(void) {
+    static const bool straight[3] = {false, false, false}, turned[3] = {false, false, true};
+    int fused = 0, grouped = 0;
+    for (int form = 0; form < MT_OVERLAP_NFORMS; form++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            struct setting s;
+            double as_is_s, best_s, without_s;
+            begin(&s, "h200:1x2", (enum mt_overlap_form)form, shapes[i], MT_BF16);
+            enum mt_overlap_how how = choose(&s, straight, &as_is_s, &best_s);
+            CHECK(best_s <= as_is_s, "form %d, shape %zu: %g s, not %g", form, i, best_s, as_is_s);
+            fused += how == MT_OVERLAP_FUSED, grouped += how == MT_OVERLAP_CHUNKS;
+            CHECK(choose(&s, turned, &as_is_s, &without_s) != MT_OVERLAP_FUSED, "a transposed result");
+            CHECK(without_s >= best_s, "fewer candidates");
+            s.cluster->classes[0].capability = 80;
+            CHECK(choose(&s, straight, &as_is_s, &best_s) != MT_OVERLAP_FUSED, "another architecture");
+            mt_cluster_free(s.cluster);
+        }
+    CHECK(fused > 2 && grouped > 2, "%d by one kernel, %d by groups", fused, grouped);
+    struct setting s; /* NCCL crosses hosts, and CPUs have one implementation */
+    double as_is_s, best_s;
+    begin(&s, "h200:2x1 net=400G", MT_OVERLAP_GATHER, shapes[1], MT_BF16);
+    CHECK_EQ(choose(&s, straight, &as_is_s, &best_s), MT_OVERLAP_NCCL);
+    CHECK(best_s <= as_is_s, "%g s, not %g", best_s, as_is_s);
+    /* What is sent takes half of A at the rate of the network, however fast puts are within hosts. */
+    double sent_s = bytes_of(&s) / s.cluster->links[s.cluster->network].bandwidth_Bps;
+    CHECK(best_s > sent_s, "%g s, sent in %g", best_s, sent_s);
+    mt_cluster_free(s.cluster);
+    begin(&s, "cpu-1t:1x2", MT_OVERLAP_GATHER, shapes[3], MT_F32);
+    CHECK_EQ(choose(&s, straight, &as_is_s, &best_s), MT_OVERLAP_ANY);
+    CHECK_NEAR(as_is_s, best_s, 0);
+    mt_cluster_free(s.cluster);
+}
+
+static void test_measured(void) {
+    struct setting s;
+    begin(&s, "h200:1x2", MT_OVERLAP_GATHER, shapes[3], MT_BF16);
+    struct mt_cluster_link *link = &s.cluster->links[s.cluster->nodes[0].inside];
+    CHECK(!mt_predict_puts_measured(&s.costs, s.group, N), "described");
+    link->nominal = false;
+    CHECK(mt_predict_puts_measured(&s.costs, s.group, N), "measured");
+    link->puts = (struct mt_cluster_puts){0};
+    CHECK(!mt_predict_puts_measured(&s.costs, s.group, N), "a profile without puts");
+    mt_cluster_free(s.cluster);
+    begin(&s, "h200:2x1 net=400G", MT_OVERLAP_GATHER, shapes[3], MT_BF16);
+    for (int l = 0; l < s.cluster->nlinks; l++) s.cluster->links[l].nominal = false;
+    CHECK(!mt_predict_puts_measured(&s.costs, s.group, N), "two hosts");
+    mt_cluster_free(s.cluster);
 }
 
 static void test_cpus(void) {
@@ -104,6 +210,9 @@ static void test_cpus(void) {
 
 int main(void) {
     test_gpus();
+    test_fused();
+    test_choice();
+    test_measured();
     test_cpus();
     return 0;
 }

@@ -35,7 +35,7 @@ static struct sums sums_of_program(const struct mt_lowered *low) {
                 const struct mt_tensor *t = &low->values[c->out[0]].tensor;
                 s.copied[b] += (double)(mt_tensor_count(t) * mt_type_size(t->type));
             }
-            if (c->what != MT_LOWERED_OP) continue;
+            if (c->what != MT_LOWERED_OP || c->kept) continue; /* what is kept runs in the first step alone */
             struct mt_op_shape shape;
             struct mt_call call = mt_linstr_call(c, c->tensor);
             mt_op_shape(&call, &shape);

@@ -28,8 +28,12 @@ static void make(struct mt_profile *p, struct mt_pair_times *pairs) {
         snprintf(facts->peers[0].bus, sizeof facts->peers[0].bus, "%s", buses[r ^ 1]);
         for (int q = r + 1; q < NRANKS; q++) {
             struct mt_interval time = {1e-5, 1e-5, 1e-5}, rate = {3e11, 3e11, 3e11};
-            pairs[p->npairs++] =
-                (struct mt_pair_times){r, q, q / 2 != r / 2, time, rate, rate, q / 2 == r / 2 ? 4e11 : 0};
+            struct mt_pair_times *pair = &pairs[p->npairs++];
+            *pair = (struct mt_pair_times){.a = r, .b = q, .between = q / 2 != r / 2, .latency = time};
+            pair->bandwidth = pair->reverse = rate;
+            if (pair->between) continue;
+            pair->copy_Bps = 4e11;
+            pair->puts = (struct mt_cluster_puts){2e-6, 3.6e11, 1.5e-6 + r * 1e-6, 0.08, 0};
         }
     }
 }
@@ -79,10 +83,23 @@ static void test_links(void) {
     CHECK_EQ(c->nlinks, 2); /* equal nodes share one */
     CHECK_TEXT(c->links[0].name, "nvlink");
     CHECK_NEAR(c->links[0].copy_Bps, 4e11, 1);
+    CHECK_NEAR(c->links[0].puts.signal_s, 2.5e-6, 1e-12); /* of 1.5 and 3.5 us */
+    CHECK_NEAR(c->links[0].puts.blocks_Bps, 3.6e11, 1);
+    CHECK_NEAR(c->links[0].puts.compute_slowdown, 0.08, 1e-12);
+    CHECK(!mt_cluster_has_puts(&c->links[c->network]), "puts go to GPUs of one host");
     CHECK_TEXT(c->links[c->network].name, "net");
     CHECK_NEAR(c->links[c->network].copy_Bps, 0, 0);
     CHECK_TEXT(c->nodes[1].driver, "580.95.05");
     CHECK_TEXT(c->nodes[1].nics, "eth1");
+    mt_cluster_free(c);
+    for (int i = 0; i < p.npairs; i++) /* one pair that cannot put does not count, two leave nothing */
+        if (pairs[i].a == 0) pairs[i].puts = (struct mt_cluster_puts){0};
+    c = links_of(&p);
+    CHECK_NEAR(c->links[0].puts.signal_s, 3.5e-6, 1e-12);
+    mt_cluster_free(c);
+    for (int i = 0; i < p.npairs; i++) pairs[i].puts = (struct mt_cluster_puts){0};
+    c = links_of(&p);
+    CHECK(!mt_cluster_has_puts(&c->links[0]), "no puts were measured");
     mt_cluster_free(c);
     p.places[1].facts.peers[0].nvlink = false; /* one of two ways is enough to say no */
     c = links_of(&p);

@@ -186,6 +186,55 @@ static void test_gpus(void) {
     mt_cluster_free(c);
 }
 
+/* Figures of puts: they go and come, are hashed and copied; all are there, or none, and a wrong one is named. */
+static void test_puts(void) {
+    static const struct {
+        const char *from, *to, *message;
+    } edits[] = {
+        {"\"copy_s\": 2e-06", "\"copy_s\": -2e-06", "c: links[0].puts.copy_s: is -2e-06, but must be from 0"},
+        {"\"blocks_Bps\": 360000000000", "\"blocks_Bps\": 0", "c: links[0].puts.blocks_Bps: is 0, but must be from 1"},
+        {"\"blocks_Bps\": 360000000000, ", "", "c: links[0].puts: has no \"blocks_Bps\""},
+        {"\"signal_s\": 1.5e-06", "\"signal_s\": 0", "c: links[0].puts.signal_s: is 0, but must be above 0"},
+        {"\"signal_s\": 1.5e-06", "\"signal_s\": 2", "c: links[0].puts.signal_s: is 2, but must be from 0 to 1"},
+        {"\"put_slowdown\": 0.0", "\"put_slowdown\": -0.0", "c: links[0].puts.put_slowdown: is -0.05, but must be"},
+        {"\"put_slowdown\"", "\"puts_slowdown\"", "c: links[0].puts: unknown key \"puts_slowdown\""},
+        {"\"copy_Bps\": 392000000000,", "", "c: links[0].puts: is there, but copy_Bps is not"},
+    };
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_cluster *c = make_full(), *back;
+    size_t length;
+    char hash[33];
+    char *text = mt_cluster_text(c, &length);
+    CHECK(!strstr(text, "\"puts\""), "none were measured: %s", text);
+    CHECK_OK(mt_cluster_parse("c", text, length, &back, &err), err);
+    CHECK(!mt_cluster_has_puts(&back->links[0]), "a profile of before has none");
+    mt_cluster_free(back);
+    free(text);
+    c->links[0].copy_Bps = 392e9;
+    c->links[0].puts = (struct mt_cluster_puts){2e-6, 3.6e11, 1.5e-6, 0.08, 0.05};
+    text = mt_cluster_text(c, &length);
+    CHECK_OK(mt_cluster_parse("c", text, length, &back, &err), err);
+    CHECK_TEXT(back->hash, c->hash);
+    struct mt_cluster *copy = mt_cluster_copy(back);
+    mt_cluster_free(back);
+    mt_cluster_hash(copy, hash);
+    CHECK_TEXT(hash, c->hash);
+    CHECK_NEAR(copy->links[0].puts.copy_s, 2e-6, 0);
+    CHECK_NEAR(copy->links[0].puts.compute_slowdown, 0.08, 0);
+    copy->links[0].puts.blocks_Bps = 3e11;
+    mt_cluster_hash(copy, hash);
+    CHECK(strcmp(hash, c->hash), "figures of puts are not hashed");
+    mt_cluster_free(copy);
+    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
+        char *wrong = edited(text, edits[i].from, edits[i].to);
+        CHECK_EQ(mt_cluster_parse("c", wrong, strlen(wrong), &back, &err), MT_EINPUT);
+        CHECK(!strncmp(err.text, edits[i].message, strlen(edits[i].message)), "%s", err.text);
+        free(wrong);
+    }
+    free(text);
+    mt_cluster_free(c);
+}
+
 static void test_refusals(void) {
     static const struct {
         const char *from, *to, *message;
@@ -361,6 +410,7 @@ int main(void) {
     test_round_trip();
     test_mutations();
     test_gpus();
+    test_puts();
     test_refusals();
     test_check();
     test_path();

@@ -45,6 +45,13 @@ static void test_figures(void) {
     CHECK_NEAR(c->links[c->network].bandwidth_Bps, 25e9 / 8 * 0.94, 1);
     CHECK_NEAR(c->links[c->network].shared_Bps, 25e9 / 8 * 0.94, 1);
     CHECK_EQ(c->npairs, 0);
+    /* Puts over NVLink have public figures too, by its rate; networks and CPUs have none. */
+    const struct mt_cluster_link *nvlink = &c->links[c->nodes[0].inside], *older = &c->links[c->nodes[2].inside];
+    CHECK(nvlink->nominal && mt_cluster_has_puts(nvlink) && mt_cluster_has_puts(older), "nominal puts");
+    CHECK_NEAR(nvlink->copy_Bps, 258e9, 1);
+    CHECK_NEAR(nvlink->puts.blocks_Bps, 2 * older->puts.blocks_Bps, 1);
+    CHECK_NEAR(nvlink->puts.signal_s, older->puts.signal_s, 0);
+    CHECK(!mt_cluster_has_puts(&c->links[c->network]), "a network");
 
     /* A large GEMM takes 2 m n k over what the A100 reaches of its peak: 0.8. */
     struct mt_op_shape shape = {MT_OP_matmul,         "nt", MT_BF16, 8192, {8192, 8192}, 2.0 * 8192 * 8192 * 8192,

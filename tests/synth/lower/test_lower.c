@@ -21,6 +21,7 @@ struct trial {
     uint64_t *before; /* [nevents][words]: the events that end before it starts */
     int words;
     int *sum_of, *base_of; /* [pvalues]: what BODY's ACCUMULATE makes of an accumulator, and the reverse; or -1 */
+    bool *kept;            /* [pvalues]: there at the start, as the step before left it */
     char why[256];
 };
 
@@ -47,7 +48,8 @@ static void list_events(struct trial *t) {
     for (int b = 0; b < MT_NBLOCKS; b++)
         for (int copy = 0; copy < (b == MT_BODY && low->body_count > 0 ? 2 : 1); copy++)
             for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++)
-                t->events[t->nevents++] = (struct event){i, copy, b != MT_BODY || low->body_count > 0};
+                t->events[t->nevents++] =
+                    (struct event){i, copy, (b != MT_BODY || low->body_count > 0) && !low->instrs[i].kept};
     t->events[t->nevents++] = (struct event){.instr = -1, .work = true};
     t->sum_of = malloc((size_t)low->program->nvalues * sizeof(int));
     t->base_of = malloc((size_t)low->program->nvalues * sizeof(int));
@@ -56,6 +58,9 @@ static void list_events(struct trial *t) {
         const struct mt_instr *c = &low->program->blocks[MT_BODY].instrs[i];
         if (c->kind == MT_INSTR_ACCUMULATE) t->sum_of[c->in[0]] = c->out[0], t->base_of[c->out[0]] = c->in[0];
     }
+    t->kept = calloc((size_t)low->program->nvalues, sizeof *t->kept);
+    for (int i = 0; i < low->ninstrs; i++)
+        if (low->instrs[i].kept) t->kept[low->instrs[i].out[0]] = true;
     t->words = (t->nevents + 63) / 64;
     t->before = calloc((size_t)t->nevents * (size_t)t->words, sizeof *t->before);
 }
@@ -102,7 +107,7 @@ static int maker(const struct trial *t, int value, int e) {
                 return c->what == MT_LOWERED_ALIAS ? maker(t, c->in[0], a) : a;
     }
     if (t->base_of[value] >= 0) return maker(t, t->base_of[value], e);
-    return low->program->values[value].input ? -1 : -2;
+    return low->program->values[value].input || t->kept[value] ? -1 : -2;
 }
 
 static bool overlap(const struct mt_lowered *low, int a, int b) {
@@ -173,6 +178,15 @@ static bool check_end(struct trial *t) {
         if (!there && !copied) return wrong(t, end, v, "its next value is elsewhere");
         if (!check_read(t, end, copied ? v : next)) return false;
     }
+    for (int v = 0; v < p->nvalues; v++) { /* the cast of the state's next value, by what makes that */
+        if (!t->kept[v]) continue;
+        int by = maker(t, v, end);
+        const struct mt_linstr *update = by >= 0 ? &low->instrs[t->events[by].instr] : NULL;
+        const struct mt_op *cast = &p->graph->ops[p->graph->values[p->values[v].gvalue].producer];
+        if (!update || update->kind != MT_OP_adamw || update->out[0] != p->values[low->state_at[cast->in[0]]].next)
+            return wrong(t, end, v, "is not the cast of the next value");
+        if (!check_read(t, end, v)) return false;
+    }
     for (int g = 0; g < p->graph->nvalues; g++)
         if (low->output_at[g] >= 0 && !check_read(t, end, low->output_at[g])) return false;
     return true;
@@ -197,6 +211,7 @@ static bool lowered_is_right(const struct mt_lowered *low, struct trial *t) {
     free(t->before);
     free(t->sum_of);
     free(t->base_of);
+    free(t->kept);
     return right;
 }
 
@@ -278,8 +293,8 @@ static void check_rank(const struct mt_program *p, int rank, bool fuse, bool mut
     mt_lowered_free(low);
 }
 
-static void test_model(const char *text, int64_t batch, double dropout, bool in_step, int rounds) {
-    struct mt_graph *g = training_graph(text, batch, dropout);
+static void test_model(const char *text, enum mt_type type, int64_t batch, double dropout, bool in_step, int rounds) {
+    struct mt_graph *g = training_graph_of(text, type, batch, dropout);
     for (int round = 0; round < rounds; round++) {
         copy_streams = round % 3 == 1 ? 1 : round % 3 == 2 ? 3 : 0;
         struct mt_err err = MT_ERR_INIT;
@@ -415,7 +430,8 @@ static void test_fusion(void) {
 }
 
 /* A Llama has a norm before everything and 2L residual norms; its gradients of norms add those of the residual paths,
- * except the last norm's, and dgamma goes straight into its accumulator. */
+ * except the last norm's, and dgamma goes straight into its accumulator. Projections of one input add their gradients
+ * to the first one's. */
 static void test_rms_fusion(void) {
     enum { LAYERS = 2 };
     static const enum mt_op_kind parts[] = {MT_OP_rms_sq, MT_OP_rms_apply, MT_OP_rms_dot, MT_OP_rms_grad,
@@ -431,10 +447,14 @@ static void test_rms_fusion(void) {
         CHECK_EQ(count_kind(low, block, MT_OP_residual_rms), 2 * LAYERS);
         CHECK_EQ(count_finished(low, block, MT_OP_rms_norm_grad, 0, true), 2 * LAYERS + 1);
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) CHECK_EQ(count_kind(low, block, parts[k]), 0);
-        int with_residual = 0;
-        for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++)
-            with_residual += low->instrs[i].kind == MT_OP_rms_norm_grad && low->instrs[i].nin == 5;
+        int with_residual = 0, summed = 0;
+        for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++) {
+            const struct mt_linstr *c = &low->instrs[i];
+            with_residual += c->kind == MT_OP_rms_norm_grad && c->nin == 5;
+            summed += c->kind == MT_OP_matmul && c->attr.accumulate && !c->attr.out_acc;
+        }
         CHECK_EQ(with_residual, 2 * LAYERS);
+        CHECK_EQ(summed, 3 * LAYERS); /* gradients of one input: k's and q's, added to v's; gate's, added to up's */
     }
     mt_lowered_free(low);
     mt_program_release(&program);
@@ -562,10 +582,11 @@ static void test_sets_off(void) {
 
 int main(void) {
     printf("seed %d\n", SEED);
-    test_model("gpt2:layers=2,heads=3,embed=6,context=4,vocab=11,bias=1,tied=1", 5, 0.1, false, 8);
-    test_model("gpt2:layers=1,heads=2,embed=8,context=5,vocab=7,bias=0,tied=0", 8, 0.1, false, 8);
-    test_model("gpt2:layers=1,heads=2,embed=8,context=3,vocab=7,bias=1,tied=1", 6, 0, true, 6);
-    test_model("mlp:context=3,embed=4,hidden=7,layers=2,vocab=9", 9, 0, false, 8);
+    test_model("gpt2:layers=2,heads=3,embed=6,context=4,vocab=11,bias=1,tied=1", MT_F64, 5, 0.1, false, 8);
+    test_model("gpt2:layers=1,heads=2,embed=8,context=5,vocab=7,bias=0,tied=0", MT_F64, 8, 0.1, false, 8);
+    test_model("gpt2:layers=1,heads=2,embed=8,context=3,vocab=7,bias=1,tied=1", MT_F64, 6, 0, true, 6);
+    test_model("mlp:context=3,embed=4,hidden=7,layers=2,vocab=9", MT_F64, 9, 0, false, 8);
+    test_model("llama:layers=1,heads=4,kv_heads=2,embed=8,ffn=16,context=4,vocab=11", MT_BF16, 8, 0, false, 8);
     test_kept_for_iterations(MT_OP_gelu);
     test_kept_for_iterations(MT_OP_relu);
     test_fusion();

@@ -1,0 +1,226 @@
+/* Overlapped instructions of a plan that was found: which forms make its step faster, and how the GEMMs of each shape
+ * run. CPUs leave the latter open. For GPUs each shape gets what is predicted to be fastest by itself:
+ * chunks of equal rows, groups of waves, or one kernel (planner/predict/overlapped.h); and where that is worse for the
+ * step than the GEMM and its collective one after the other, as where other work hides the collective, they stay apart.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "planner/plan/choice.h"
+#include "planner/predict/overlapped.h"
+#include "planner/search/internal.h"
+#include "synth/program/pair.h"
+
+static const double worth_overlapping = 0.98; /* of the step's time, what it may take at most to be chosen */
+static const double worth_parting = 0.999;    /* the same, for a shape to stay apart */
+enum { MOST_PARTED = 16 };                    /* shapes that are tried so */
+
+/* ---- who may ---- */
+
+static bool all_cpus(const struct mt_search *search, const struct mt_plan *plan) {
+    const struct mt_cluster *cluster = search->costs->cluster;
+    bool all = true;
+    for (int i = 0; i < plan->nplaces; i++)
+        all &= !strcmp(cluster->classes[cluster->devices[search->costs->device[plan->order[i]]].class].kind, "cpu");
+    return all;
+}
+
+/* CPUs; and GPUs between some of which puts were measured. What others would gain was never measured: there the job
+ * must ask. */
+static bool may_overlap(const struct mt_search *search, const struct mt_plan *plan) {
+    const struct mt_cluster *cluster = search->costs->cluster;
+    bool measured = false;
+    if (plan->nplaces < 2 || search->fixed.decisions.overlapped >= 0) return false;
+    for (int l = 0; l < cluster->nlinks; l++)
+        measured |= mt_cluster_has_puts(&cluster->links[l]) && !cluster->links[l].nominal;
+    return measured || all_cpus(search, plan);
+}
+
+static bool fits(const struct mt_prediction *prediction, const struct mt_plan *plan) {
+    for (int i = 0; i < plan->nplaces; i++) {
+        int64_t limit = plan->ranks[plan->order[i]].memory_bytes;
+        if (limit && mt_rank_needs_bytes(&prediction->ranks[i]) > limit) return false;
+    }
+    return true;
+}
+
+/* ---- rows ---- */
+
+struct rows {
+    struct mt_arena arena;
+    struct mt_overlap_choice *items;
+    int count, capacity;
+    bool asked; /* a person wants the forms */
+};
+
+static struct mt_overlap_choice *row_for(struct rows *rows, const struct mt_overlap *problem) {
+    for (int i = 0; i < rows->count; i++)
+        if (mt_overlap_choice_is_for(&rows->items[i], problem)) return &rows->items[i];
+    return NULL;
+}
+
+/* The row of the pair's shape in the group whose first rank this is. Where nobody has asked for overlap, a shape that
+ * some group of several hosts has, or one without measured puts, stays apart. */
+static enum mt_status add_row(struct rows *rows, const struct mt_program *program, const struct mt_costs *costs,
+                              const struct mt_pair *pair, int rank, struct mt_err *err) {
+    struct mt_overlap problem, best;
+    bool transposed[3];
+    double best_s;
+    int *group;
+    mt_pair_problem(program, pair, rank, &rows->arena, &problem, &group);
+    if (group[0] != rank || problem.n < 2) return MT_OK;
+    struct mt_overlap_choice *row = row_for(rows, &problem);
+    if (!rows->asked && !mt_predict_puts_measured(costs, group, problem.n)) {
+        problem.how = MT_OVERLAP_APART;
+        if (row) return *row = mt_overlap_choice_of(&problem), MT_OK;
+    }
+    if (row) return MT_OK;
+    best = problem;
+    mt_pair_transposes(program, pair, transposed);
+    enum mt_status st = MT_OK;
+    if (problem.how != MT_OVERLAP_APART)
+        st = mt_predict_overlap_choice(costs, &problem, group, transposed, &rows->arena, &best, &best_s, err);
+    if (st) return st;
+    mt_arena_grow(&rows->arena, &rows->items, rows->count, &rows->capacity, sizeof *rows->items);
+    rows->items[rows->count++] = mt_overlap_choice_of(&best);
+    return MT_OK;
+}
+
+/* A row for each shape of the plan's overlapped GEMMs; of shapes that differ between groups of ranks in shares alone,
+ * for the first group. */
+static enum mt_status choose_rows(const struct mt_search *search, const struct mt_plan *plan,
+                                  const struct mt_program *program, struct rows *rows, struct mt_err *err) {
+    struct mt_pairs pairs;
+    enum mt_status st = MT_OK;
+    struct mt_costs costs = mt_search_costs_of(search->costs, plan, &rows->arena);
+    mt_pairs_find(program, &rows->arena, &pairs);
+    for (int i = 0; i < pairs.count && !st; i++)
+        for (int r = 0; r < program->nranks && !st; r++) st = add_row(rows, program, &costs, &pairs.items[i], r, err);
+    return st;
+}
+
+/* ---- the plan with rows ---- */
+
+struct trial { /* a plan with other decisions than it has */
+    const struct mt_search *search;
+    struct mt_plan *plan;
+    struct mt_program program;
+    struct mt_prediction prediction;
+    bool priced;
+};
+
+static void release_trial(struct trial *t) {
+    if (t->priced) {
+        mt_program_release(&t->program);
+        mt_arena_release(&t->prediction.arena);
+    }
+    t->priced = false;
+}
+
+/* Its program may have other messages: one for which the plan's algorithms are not made (by hosts, within a host) is
+ * none; then MT_EINPUT. */
+static enum mt_status price(struct trial *t, struct mt_err *err) {
+    release_trial(t);
+    t->prediction = (struct mt_prediction){.step_s = 0};
+    enum mt_status st = mt_search_predict(t->search, t->plan, &t->program, &t->prediction, err);
+    t->priced = !st;
+    return st;
+}
+
+/* Price it with rows, but for those of shapes that run as devices do by themselves. */
+static enum mt_status price_rows(struct trial *t, struct rows *rows, struct mt_err *err) {
+    struct mt_decisions *d = &t->plan->decisions;
+    d->overlaps = mt_new(&rows->arena, struct mt_overlap_choice, rows->count);
+    d->noverlaps = 0;
+    for (int i = 0; i < rows->count; i++)
+        if (rows->items[i].how != MT_OVERLAP_ANY) d->overlaps[d->noverlaps++] = rows->items[i];
+    return price(t, err);
+}
+
+/* Keep shapes apart, one by one, where the step is faster so. `t` is priced with all rows, and again at the end. */
+static enum mt_status part(struct trial *t, struct rows *rows, struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    double best_s = t->prediction.step_s;
+    bool changed = false;
+    for (int i = 0; i < rows->count && i < MOST_PARTED && !st; i++) {
+        struct mt_overlap_choice was = rows->items[i];
+        rows->items[i] = (struct mt_overlap_choice){was.form, was.m, was.cols, was.k, MT_OVERLAP_APART, .tile = {0, 0}};
+        st = price_rows(t, rows, err);
+        changed = st || t->prediction.step_s >= worth_parting * best_s;
+        if (changed)
+            rows->items[i] = was;
+        else
+            best_s = t->prediction.step_s;
+    }
+    return st || !changed ? st : price_rows(t, rows, err);
+}
+
+/* The plan with `overlapped`, and with rows; *t is priced, and the plan has them. Where a row is for shapes that are
+ * not overlapped, it says nothing. */
+static enum mt_status try_rows(struct trial *t, enum mt_overlapped overlapped, struct rows *rows, struct mt_err *err) {
+    struct mt_plan *plan = t->plan;
+    plan->decisions.overlapped = overlapped;
+    plan->decisions.overlaps = NULL, plan->decisions.noverlaps = 0;
+    enum mt_status st = price(t, err);
+    if (st || all_cpus(t->search, plan)) return st;
+    if ((st = choose_rows(t->search, plan, &t->program, rows, err)) || !rows->count) return st;
+    if ((st = price_rows(t, rows, err))) return st;
+    return rows->asked ? MT_OK : part(t, rows, err);
+}
+
+/* The plan takes what was tried; its rows become its own. */
+static void take(const struct trial *t) {
+    struct mt_plan *plan = t->plan;
+    struct mt_plan_prediction found = *plan->prediction;
+    struct mt_decisions *d = &plan->decisions;
+    d->overlaps = mt_overlap_choices_copy(d->overlaps, d->noverlaps, &plan->arena);
+    mt_search_fill_prediction(&t->prediction, fmin(found.bound_s, t->prediction.step_s), plan);
+    plan->prediction->nrejected = found.nrejected, plan->prediction->rejected = found.rejected;
+    plan->prediction->nidle = found.nidle, plan->prediction->idle = found.idle;
+    mt_program_hash(&t->program, plan->program_hash);
+}
+
+/* Take the form as well, if the step is faster with it. */
+static enum mt_status try_form(const struct mt_search *search, struct mt_plan *plan, enum mt_overlap_form form,
+                               struct mt_err *err) {
+    struct trial t = {.search = search, .plan = plan};
+    struct rows rows = {.count = 0};
+    struct mt_err refusal = MT_ERR_INIT;
+    const struct mt_decisions before = plan->decisions;
+    unsigned had = before.overlapped > 0 ? (unsigned)before.overlapped : 0;
+    enum mt_status st = try_rows(&t, (enum mt_overlapped)(had | 1u << form), &rows, &refusal);
+    if (!st && mt_pairs_any(&t.program, form) && fits(&t.prediction, plan) &&
+        t.prediction.step_s < worth_overlapping * plan->prediction->step_s)
+        take(&t);
+    else
+        plan->decisions = before;
+    release_trial(&t);
+    mt_arena_release(&rows.arena);
+    if (st == MT_EINPUT) return MT_OK;
+    if (st) *err = refusal;
+    return st;
+}
+
+/* Forms that a person wants are kept: of them only how they run is chosen, where it makes the step faster. */
+static enum mt_status choose_given(const struct mt_search *search, struct mt_plan *plan, struct mt_err *err) {
+    struct trial t = {.search = search, .plan = plan};
+    struct rows rows = {.asked = true};
+    const struct mt_decisions before = plan->decisions;
+    enum mt_status st = try_rows(&t, before.overlapped, &rows, err);
+    if (!st && plan->decisions.noverlaps && fits(&t.prediction, plan) &&
+        t.prediction.step_s <= plan->prediction->step_s)
+        take(&t);
+    else
+        plan->decisions = before;
+    release_trial(&t);
+    mt_arena_release(&rows.arena);
+    return st;
+}
+
+enum mt_status mt_search_overlap(const struct mt_search *search, struct mt_plan *plan, struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    if (search->fixed.decisions.overlapped > 0 && !all_cpus(search, plan)) return choose_given(search, plan, err);
+    for (int form = 0; form < MT_OVERLAP_NFORMS && !st && may_overlap(search, plan); form++)
+        st = try_form(search, plan, (enum mt_overlap_form)form, err);
+    return st;
+}

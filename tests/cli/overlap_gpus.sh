@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# How overlapped GEMMs run on GPUs is a decision of the plan: chosen for a described cluster where a person wants it,
+# shown, compared, edited by hand and refused with where; and the schedules are proven.
+. "$SOURCE/tests/cli/lib.bash"
+job="--model gpt2:layers=1,heads=4,embed=256,context=256,vocab=512 --batch 16 --precision bf16 --strategy tensor"
+job+=" --cluster h200:1x2 --use all"
+
+$MOTLEY plan $job -o alone.json >said.txt
+! grep -q '"overlapped"' alone.json || fail "nominal rates alone: $(grep overlapped alone.json)"
+$MOTLEY plan $job --overlap all -o all.json >said.txt
+grep -q '^  "overlapped": \[' all.json || fail "no rows: $(cat all.json)"
+$MOTLEY show all.json >shown.txt
+grep -q '^overlapped' shown.txt || fail "rows are not shown: $(cat shown.txt)"
+grep -qE '^ *GEMM\+AllReduce +4096 +.* (one kernel|copy engines and GEMMs), ' shown.txt || fail "no row: $(cat shown.txt)"
+$MOTLEY diff alone.json all.json >differ.txt || true
+grep -qE '^GEMM\+AllReduce of 4096 by .* (one kernel|copy engines and GEMMs)' differ.txt || fail "$(cat differ.txt)"
+$MOTLEY show program all.json --lowered >program.txt
+grep -qE '; overlapped: 4096 by .*, by (one kernel|copy engines and GEMMs)' program.txt || fail "$(grep overlapped program.txt)"
+
+# edited TEXT: the first row of the plan, with other words; refused with TEXT
+edited() { # SED WORDS
+  sed "$1" all.json >edited.json
+  ! cmp -s all.json edited.json || fail "$1 changes nothing"
+  ! $MOTLEY plan --check edited.json -o none.json >said.txt 2>&1 || fail "$1 is accepted"
+  has "$2" <said.txt || fail "$1: $(cat said.txt)"
+}
+edited '0,/"by": "[a-z]*"/s//"by": "magic"/' 'overlapped\[0\].*"magic"'
+edited '0,/"tile": \[[0-9]*,/s//"tile": [0,/' 'overlapped\[0\].tile'
+edited '0,/"form": "reduce"/s//"form": "gather"/' 'overlapped\[0\].put_rows: is 0, but must be at least 1'
+
+# One that stays apart is no overlapped instruction any more, and the plan is one again.
+count=$(grep -c '; overlapped: ' program.txt)
+sed -E '0,/("form": "reduce".*"by": ")[a-z]*".*\}/s//\1apart"}/' all.json >edited.json
+$MOTLEY plan --check edited.json -o apart.json >said.txt
+$MOTLEY show program apart.json --lowered >program.txt
+[ "$(grep -c '; overlapped: ' program.txt)" -lt "$count" ] || fail "none is apart of $count"

@@ -1,0 +1,226 @@
+/* Overlapped GEMMs in plans for GPUs: taken by the search where they win by measured rates, and only there; how they
+ * run is kept in the plan, comes back from its text, and is proven by the checker. */
+#include <math.h>
+#include <string.h>
+
+#include "planner/make/make.h"
+#include "planner/plan/planned.h"
+#include "profiler/describe/describe.h"
+#include "synth/check/check.h"
+#include "synth/program/pair.h"
+#include "tests/check.h"
+
+static struct mt_err err = MT_ERR_INIT;
+
+/* A described cluster whose figures count as measured, but with other puts. */
+static struct mt_cluster *measured(const char *line, double copy_Bps, struct mt_cluster_puts puts) {
+    struct mt_cluster *c;
+    CHECK_OK(mt_cluster_describe(line, NULL, &c, &err), err);
+    for (int l = 0; l < c->nlinks; l++) {
+        c->links[l].nominal = false;
+        if (l == c->network) continue;
+        c->links[l].copy_Bps = copy_Bps;
+        c->links[l].puts = puts;
+    }
+    return c;
+}
+
+static const struct mt_cluster_puts quick = {3e-6, 3.6e11, 2e-6, 0.05, 0.05};
+
+static struct mt_plan_found plan_of(const struct mt_cluster *cluster, const char *model, int64_t batch,
+                                    enum mt_overlapped overlapped, const char *strategy) {
+    struct mt_plan_request request = {
+        .model = model, .device = "cuda", .fixed = {.decisions = mt_decisions_unset}, .limit_s = 600};
+    struct mt_plan_found found;
+    mt_job_default(&request.job);
+    request.job.batch = batch;
+    request.fixed.use = MT_USE_ALL;
+    request.fixed.decisions.overlapped = overlapped;
+    CHECK(mt_job_set_precision(&request.job, "bf16"), "bf16");
+    for (int i = 0; i < MT_NSTRATEGIES && strategy; i++)
+        if (!strcmp(mt_strategies[i].name, strategy)) request.strategy = &mt_strategies[i];
+    enum mt_status st = mt_plan_fastest(cluster, &request, &found, &err);
+    if (st == MT_EMISSING) {
+        printf("skipped: %s\n", err.text);
+        exit(77);
+    }
+    CHECK_OK(st, err);
+    return found;
+}
+
+static const struct mt_overlap_choice *row_for(const struct mt_plan *plan, const struct mt_overlap *problem) {
+    for (int i = 0; i < plan->decisions.noverlaps; i++)
+        if (mt_overlap_choice_is_for(&plan->decisions.overlaps[i], problem)) return &plan->decisions.overlaps[i];
+    return NULL;
+}
+
+static int rows_by(const struct mt_plan *plan, enum mt_overlap_how how) {
+    int n = 0;
+    for (int i = 0; i < plan->decisions.noverlaps; i++) n += plan->decisions.overlaps[i].how == how;
+    return n;
+}
+
+/* Lower all ranks' programs, and prove them; how many overlapped instructions each has, all as the plan's rows say. */
+static int prove(const struct mt_plan *plan) {
+    struct mt_planned planned;
+    struct mt_device *device;
+    struct mt_lower_options options;
+    struct mt_lowered *lowered[2];
+    int count = 0;
+    CHECK_OK(mt_planned_graph(plan, &planned, &err), err);
+    CHECK_OK(mt_planned_program(plan, &planned, &err), err);
+    char hash[33];
+    mt_program_hash(&planned.program, hash);
+    CHECK_TEXT(hash, plan->program_hash);
+    CHECK_OK(mt_planned_options_for("cuda", &device, &options, &err), err);
+    CHECK_OK(mt_check_program(&planned.program, NULL, &err), err);
+    for (int r = 0; r < 2; r++) CHECK_OK(mt_lower(&planned.program, r, &options, &lowered[r], &err), err);
+    CHECK_OK(mt_check_lowered(&planned.program, (const struct mt_lowered *const *)lowered, &options, NULL, &err), err);
+    for (int i = 0; i < lowered[0]->ninstrs; i++) {
+        const struct mt_linstr *c = &lowered[0]->instrs[i];
+        if (c->what != MT_LOWERED_OVERLAP) continue;
+        const struct mt_overlap *problem = &c->overlap->problem;
+        const struct mt_overlap_choice *row = row_for(plan, problem);
+        count++;
+        CHECK_EQ(problem->how, row ? row->how : MT_OVERLAP_ANY);
+        if (!row) continue;
+        struct mt_overlap_choice is = mt_overlap_choice_of(problem);
+        CHECK(mt_overlap_choice_equal(&is, row), "%s is not as its row says", c->name);
+        CHECK(row->how != MT_OVERLAP_APART, "%s should be apart", c->name);
+    }
+    for (int r = 0; r < 2; r++) mt_lowered_free(lowered[r]);
+    if (device) mt_device_close(device);
+    mt_planned_release(&planned);
+    return count;
+}
+
+/* The plan comes back from its text, rows and all; wrong rows are refused with where. */
+static void check_text(struct mt_plan *plan) {
+    size_t length;
+    struct mt_plan *back;
+    char *text = mt_plan_text(plan, &length);
+    CHECK_OK(mt_plan_parse("p", text, length, &back, &err), err);
+    CHECK_EQ(back->decisions.noverlaps, plan->decisions.noverlaps);
+    for (int i = 0; i < plan->decisions.noverlaps; i++)
+        CHECK(mt_overlap_choice_equal(&back->decisions.overlaps[i], &plan->decisions.overlaps[i]), "row %d", i);
+    CHECK_TEXT(back->hash, plan->hash);
+    mt_plan_free(back);
+    free(text);
+}
+
+static void refuse_row(const struct mt_plan *plan, struct mt_overlap_choice row, const char *message) {
+    struct mt_plan wrong = *plan;
+    wrong.decisions.overlaps = &row, wrong.decisions.noverlaps = 1;
+    CHECK_EQ(mt_plan_check(&wrong, &err), MT_EINPUT);
+    CHECK(strstr(err.text, message), "%s", err.text);
+}
+
+static void test_wins(void) {
+    struct mt_cluster *c = measured("h200:1x2", 3.9e11, quick);
+    struct mt_plan_found found = plan_of(c, "gpt2:124m", 16, MT_OVERLAPPED_UNSET, "tensor");
+    struct mt_plan_found none = plan_of(c, "gpt2:124m", 16, MT_OVERLAPPED_NONE, "tensor");
+    struct mt_plan *plan = found.plan;
+    CHECK(plan->decisions.overlapped & 1 << MT_OVERLAP_REDUCE, "%s", mt_overlapped_names[plan->decisions.overlapped]);
+    CHECK(plan->prediction->step_s < 0.98 * none.plan->prediction->step_s, "%g s, not %g", plan->prediction->step_s,
+          none.plan->prediction->step_s);
+    CHECK(rows_by(plan, MT_OVERLAP_FUSED) + rows_by(plan, MT_OVERLAP_CHUNKS) > 0, "rows");
+    CHECK(rows_by(plan, MT_OVERLAP_APART) > 0, "sums that other work hides stay apart");
+    CHECK_EQ(rows_by(plan, MT_OVERLAP_ANY), 0);
+    CHECK(prove(plan) > 20, "each layer has some");
+    check_text(plan);
+    struct mt_overlap_choice row = {.form = MT_OVERLAP_REDUCE, .m = 64, .cols = 64, .k = 64, .tile = {32, 64}};
+    int64_t groups[2] = {16, 48};
+    refuse_row(plan, (row.tile[0] = 0, row), "overlapped[0].tile[0]: is 0, but must be at least 1");
+    refuse_row(plan, (row.tile[0] = 32, row.chunk = 8, row), "overlapped[0].put_rows: is 8, but must be absent");
+    refuse_row(plan, (row.chunk = 0, row.groups = groups, row.ngroups = 2, row),
+               "overlapped[0].groups[1]: is 48, but must be from 1 to the tile's 32 rows");
+    refuse_row(plan, (row.ngroups = 0, row.mix = -1, row), "overlapped[0].mix: is -1, but must be 0 or more");
+    row.mix = 0, row.form = MT_OVERLAP_SCATTER, row.direct = true;
+    refuse_row(plan, row, "overlapped[0].direct: only a reduce can be");
+    row =
+        (struct mt_overlap_choice){.form = MT_OVERLAP_SCATTER, .m = 1 << 20, .cols = 1 << 20, .k = 64, .tile = {1, 1}};
+    refuse_row(plan, row, "overlapped[0].tile: more than");
+    mt_plan_found_release(&found);
+    mt_plan_found_release(&none);
+    mt_cluster_free(c);
+}
+
+/* The same collectives, but puts at a thousandth of the rate. */
+static void test_loses(void) {
+    struct mt_cluster_puts slow = quick;
+    slow.blocks_Bps = 4e8;
+    struct mt_cluster *c = measured("h200:1x2", 4e8, slow);
+    struct mt_plan_found found = plan_of(c, "gpt2:124m", 16, MT_OVERLAPPED_UNSET, "tensor");
+    CHECK_EQ(found.plan->decisions.overlapped, MT_OVERLAPPED_NONE);
+    CHECK_EQ(found.plan->decisions.noverlaps, 0);
+    mt_plan_found_release(&found);
+    mt_cluster_free(c);
+}
+
+/* Nothing is taken by figures that nobody measured, or across hosts; a person may want it, and then all stay together.
+ */
+static void test_asked(void) {
+    struct mt_cluster *c;
+    CHECK_OK(mt_cluster_describe("h200:1x2", NULL, &c, &err), err);
+    struct mt_plan_found found = plan_of(c, "gpt2:124m", 16, MT_OVERLAPPED_UNSET, "tensor");
+    CHECK_EQ(found.plan->decisions.overlapped, MT_OVERLAPPED_NONE);
+    mt_plan_found_release(&found);
+    found = plan_of(c, "gpt2:124m", 16, MT_OVERLAPPED_ALL, "tensor");
+    CHECK_EQ(found.plan->decisions.overlapped, MT_OVERLAPPED_ALL);
+    CHECK(found.plan->prediction->nominal, "nominal");
+    CHECK(found.plan->decisions.noverlaps > 0 && !rows_by(found.plan, MT_OVERLAP_APART), "rows");
+    prove(found.plan);
+    mt_plan_found_release(&found);
+    mt_cluster_free(c);
+    c = measured("h200:2x1 net=400G", 3.9e11, quick);
+    found = plan_of(c, "gpt2:124m", 16, MT_OVERLAPPED_UNSET, "tensor");
+    CHECK_EQ(found.plan->decisions.overlapped, MT_OVERLAPPED_NONE);
+    mt_plan_found_release(&found);
+    mt_cluster_free(c);
+}
+
+/* Tensor parallelism within hosts, data parallelism between: what stays within a host is overlapped, what crosses is
+ * not. */
+static void test_hosts(void) {
+    struct mt_cluster *c = measured("h200:2x2 net=3200G", 3.9e11, quick);
+    c->links[c->nodes[0].inside].latency_s = 40e-6; /* of collectives, not of puts */
+    struct mt_plan_found found = plan_of(c, "gpt2:774m", 2, MT_OVERLAPPED_UNSET, "mesh");
+    struct mt_planned planned;
+    struct mt_pairs pairs;
+    CHECK(found.plan->decisions.overlapped > 0, "%s", mt_overlapped_names[found.plan->decisions.overlapped]);
+    CHECK_EQ(rows_by(found.plan, MT_OVERLAP_NCCL), 0);
+    CHECK_OK(mt_planned_graph(found.plan, &planned, &err), err);
+    CHECK_OK(mt_planned_program(found.plan, &planned, &err), err);
+    mt_pairs_find(&planned.program, &planned.arena, &pairs);
+    CHECK(pairs.count > 20, "%d", pairs.count);
+    for (int i = 0; i < pairs.count; i++) {
+        struct mt_overlap problem;
+        int *group;
+        mt_pair_problem(&planned.program, &pairs.items[i], 0, &planned.arena, &problem, &group);
+        for (int r = 0; r < problem.n; r++)
+            CHECK(found.plan->order[group[r]] / 2 == found.plan->order[group[0]] / 2, "rank %d is on another host", r);
+    }
+    mt_planned_release(&planned);
+    mt_plan_found_release(&found);
+    mt_cluster_free(c);
+}
+
+/* GPUs of other architectures have no kernel that does it all: chunks. */
+static void test_older(void) {
+    struct mt_cluster *c = measured("a100-80:1x2", 2.6e11, quick);
+    struct mt_plan_found found = plan_of(c, "gpt2:124m", 16, MT_OVERLAPPED_ALL, "tensor");
+    CHECK_EQ(rows_by(found.plan, MT_OVERLAP_FUSED), 0);
+    CHECK(rows_by(found.plan, MT_OVERLAP_CHUNKS) > 0, "groups");
+    prove(found.plan);
+    mt_plan_found_release(&found);
+    mt_cluster_free(c);
+}
+
+int main(void) {
+    test_wins();
+    test_loses();
+    test_asked();
+    test_older();
+    test_hosts();
+    return 0;
+}
