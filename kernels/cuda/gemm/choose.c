@@ -10,7 +10,7 @@
 #include "kernels/cuda/tune/signature.h"
 
 enum {
-    SEARCH = 3
+    SEARCH = 4
 }; /* counted up when candidates.c, tiles.c or measure.c change: entries of before are not found then */
 enum { WORDS = sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t) };
 
@@ -122,9 +122,8 @@ static enum mt_status find_among(struct gemm_shape *shape, struct mt_err *err) {
     if (!strcmp(only, "own")) return MT_OK;
     if (!strncmp(only, own, sizeof own - 1) && gemm_tiles_form(only + sizeof own - 1, shape->form)) return MT_OK;
     mt_fail(err, MT_EINPUT, "MOTLEY_GEMM: \"%.40s\" is no implementation of GEMMs", only);
-    return mt_err_hint(err,
-                       "library, own, or own:128x256/1/2: rows and columns of a tile, 0, 1 or 2 for what neighbours "
-                       "share, and parts of k");
+    return mt_err_hint(err, "library, own, or own:128x256/1/2: rows and columns of a tile, 0 to 3 for what neighbours "
+                            "share, and parts of k");
 }
 
 enum mt_status gemm_choose(const struct cuda_queue *queue, const struct gemm_shape *shape, struct gemm_choice *choice,

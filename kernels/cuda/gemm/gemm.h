@@ -8,7 +8,7 @@
  *   gemm.c        descriptors, the call of the library
  *   epilogue.c    our own passes: what the library's epilogues do not do, or do slower
  *   strips.c      extents that the library is slow with
- *   tiles.c       our own kernel
+ *   tiles.c       our own kernels
  *   candidates.c  the algorithms there are
  *   measure.c     how long they take
  *   choose.c      which one runs
@@ -38,8 +38,9 @@ enum gemm_epilogue {
 extern const char *const gemm_epilogue_names[NEPILOGUES];
 
 /* Implementations to choose from: all, the fastest by measurement; the library's first choice, unmeasured; or those of
- * $MOTLEY_GEMM: "library"; "own", our kernel, where it can, else the library's; or "own:128x256/1/2", our kernel with
- * tiles of so many rows and columns, shared so, and so many parts of k (tiles.c). */
+ * $MOTLEY_GEMM: "library"; "own", our kernels, where they can, else the library's; or "own:128x256/1/2", ours with
+ * tiles of so many rows and columns, of which blocks of a cluster share nothing (0), b (1), a (2), or the tile, and add
+ * their parts of k (3), and so many parts (tiles.c). */
 enum gemm_among { GEMM_AMONG_ALL, GEMM_AMONG_FIRST, GEMM_AMONG_LIBRARY, GEMM_AMONG_OWN, GEMM_NAMONG };
 
 /* y[m, n] = epilogue(sum over k of a[m, k] b[k, n]), or that sum added to y. No extent is zero. Shapes are compared by
@@ -86,7 +87,7 @@ struct gemm_choice {
 };
 
 int32_t gemm_multiprocessors(const struct cuda *cuda); /* as a shape's nsm */
-bool gemm_types(enum mt_type in, enum mt_type out); /* whether GEMMs of these types are supported */
+bool gemm_types(enum mt_type in, enum mt_type out);    /* whether GEMMs of these types are supported */
 /* Enough for every choice. Does not depend on the addresses of operands. */
 int64_t gemm_scratch_bytes(const struct cuda *cuda, const struct gemm_shape *shape);
 

@@ -2,9 +2,10 @@
  *
  * Blocks are persistent. One thread of a block's last four warps issues loads (TMA, swizzled by 128 bytes, zeros beyond
  * the edges), as many slabs ahead as there are stages; each group of consumers multiplies its rows from shared memory,
- * in registers, and stores them through shared memory (TMA again, which leaves out what is beyond the edges) while
- * loads for the next tile go on. k may be divided into parts, whose sums are stored apart, in f32, and added in order
- * by gemm_add_parts.
+ * in registers, and stores them through shared memory (TMA again, which leaves out what is beyond the edges): tiles of
+ * half types while it multiplies the next one, from rounded copies in registers, f32 while the other group multiplies,
+ * or before the next tile. k may be divided into parts, whose sums are stored apart, in f32, and added in order by
+ * gemm_add_parts.
  *
  * Tiles go in groups of GROUP rows of tiles, down the columns of a group first, so that the tiles of a wave share what
  * is in the L2 cache. */
@@ -74,24 +75,37 @@ extern "C" __global__ void __launch_bounds__(128 * (CONSUMERS + 1), 1)
             }
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-        u32 room = m.base + STAGES * STAGE_BYTES + (u32)(group * CHUNKS * CHUNK_BYTES);
-        int stored = 0, turn = 0, first = TOGETHER ? group * EACH : 0; /* of its rows in a tile */
+        int turn = 0, first = TOGETHER ? group * EACH : 0; /* of its rows in a tile */
+        outlet out = {m.base + STAGES * STAGE_BYTES + (u32)(group * CHUNKS * CHUNK_BYTES), group, 0};
+        rounded done; /* the tile before, which is stored late */
+        tile p, before = {};
+        bool late = false;
+        auto store = [&](const tile &of, u32 chunk, int row, int column) {
+            store_box(chunk, &y, of.column * COLUMNS + column, of.row * ROWS + first + row, of.part);
+        };
+        auto store_late = [&](int chunk) {
+            if (late)
+                store_chunk(done, chunk, out, [&](u32 at, int row, int column) { store(before, at, row, column); });
+        };
         for (int i = (int)blockIdx.x / CLUSTER; i < items; i += step, turn ^= 1) {
-            tile p = tile_of(w, i, rank);
+            p = tile_of(w, i, rank);
             int slabs = slab_begin(w, p.part + 1) - slab_begin(w, p.part);
             if (!TOGETHER && turn != group) {
                 at.skip(slabs);
                 continue;
             }
             if (!TOGETHER && i >= step) await_turn(group);
-            float c[HALVES][COLUMNS / 8][4] = {};
-            int last = multiply_slabs(c, at, slabs, m, first, [](int) {});
+            float c[HALVES][COLUMNS / 8][4];
+            int last = multiply_slabs(c, at, slabs, m, first, store_late, [](int) {});
             if (!TOGETHER && i + step < items) give_turn(1 - group);
             multiply_finish(c, last, m);
-            store_tile(c, room, group, stored, [&](u32 chunk, int row, int column) {
-                store_box(chunk, &y, p.column * COLUMNS + column, p.row * ROWS + first + row, p.part);
-            });
+            if constexpr (LATE > 0)
+                done.set(c), before = p, late = true;
+            else
+                store_tile(c, out, [&](u32 chunk, int row, int column) { store(p, chunk, row, column); });
         }
+#pragma unroll
+        for (int chunk = 0; chunk < LATE; chunk++) store_late(chunk);
         if (threadIdx.x % 128 == 0) stores_done();
     }
     __syncwarp();

@@ -21,6 +21,10 @@ constexpr int A_BYTES = ROWS * ROW_BYTES, B_BYTES = COLUMNS * ROW_BYTES, STAGE_B
 constexpr int CLUSTER = SHARE ? 2 : 1;
 constexpr int WIDE = ROW_BYTES / (int)sizeof(OUT);                     /* columns that are stored at a time */
 constexpr int CHUNK_BYTES = 64 * ROW_BYTES, CHUNKS = TOGETHER ? 2 : 4; /* of a group of consumers, in turns */
+/* Chunks of a tile; those that are stored while the next tile is multiplied, one during each slab: of half types, which
+ * take few enough registers. */
+constexpr bool HALF_OUT = sizeof(OUT) == 2;
+constexpr int TILE_CHUNKS = HALVES * COLUMNS / WIDE, LATE = TOGETHER && HALF_OUT ? TILE_CHUNKS : 0;
 static_assert(EACH % 64 == 0 && COLUMNS % 64 == 0 && COLUMNS <= 256 && HALVES * COLUMNS <= 256, "");
 
 struct alignas(64) tensor_map {
@@ -35,9 +39,12 @@ __device__ inline void barrier_init(u32 barrier, u32 arrivals) {
 __device__ inline void barrier_expect(u32 barrier, u32 bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
+__device__ inline void barrier_arrive(u32 barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
 /* At the barrier of block `rank` of the cluster. Nothing was written that the other would read: a release for the
  * cluster would cost a memory barrier in each turn. */
-__device__ inline void barrier_arrive(u32 barrier, u32 rank) {
+__device__ inline void barrier_arrive_at(u32 barrier, u32 rank) {
     asm volatile("{.reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
                  "mbarrier.arrive.shared::cluster.b64 _, [there];}" ::"r"(barrier),
                  "r"(rank)
@@ -143,21 +150,22 @@ __device__ inline u64 described(u32 at) {
     N96 ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,"  \
         "%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 
-/* c[64 rows][COLUMNS] += 64 x 16 by 16 x COLUMNS */
-#define MULTIPLY(NAMES, LIST, A, B)                                                                                    \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" TEXT(COLUMNS) "k16.f32." TEXT(HALF) "." TEXT(                     \
-                     HALF) " {" NAMES "}, " A ", " B ", 1, 1, 1, " TEXT(TURN_A) ", " TEXT(TURN_B) ";"                  \
+/* c[64 rows][COLUMNS] = (adds: c +) 64 x 16 by 16 x COLUMNS */
+#define MULTIPLY(NAMES, LIST, A, B, ADDS)                                                                              \
+    asm volatile("{.reg .pred adds; setp.ne.b32 adds, " ADDS ", 0;\n"                                                  \
+                 "wgmma.mma_async.sync.aligned.m64n" TEXT(COLUMNS) "k16.f32." TEXT(HALF) "." TEXT(                     \
+                     HALF) " {" NAMES "}, " A ", " B ", adds, 1, 1, " TEXT(TURN_A) ", " TEXT(TURN_B) ";}"              \
                  : LIST(c)                                                                                             \
-                 : "l"(a), "l"(b))
-__device__ inline void multiply(float (&c)[COLUMNS / 8][4], u64 a, u64 b) {
+                 : "l"(a), "l"(b), "r"(adds))
+__device__ inline void multiply(float (&c)[COLUMNS / 8][4], u64 a, u64 b, int adds) {
 #if COLUMNS == 64
-    MULTIPLY(N32, C32, "%32", "%33");
+    MULTIPLY(N32, C32, "%32", "%33", "%34");
 #elif COLUMNS == 128
-    MULTIPLY(N64, C64, "%64", "%65");
+    MULTIPLY(N64, C64, "%64", "%65", "%66");
 #elif COLUMNS == 192
-    MULTIPLY(N96, C96, "%96", "%97");
+    MULTIPLY(N96, C96, "%96", "%97", "%98");
 #else
-    MULTIPLY(N128, C128, "%128", "%129");
+    MULTIPLY(N128, C128, "%128", "%129", "%130");
 #endif
 }
 __device__ inline void multiply_begin() {
@@ -216,82 +224,144 @@ __device__ inline void init_stages(const stages &m) {
     }
 }
 
-/* c += the slabs of a tile, from `at` on; `first`: of the group's rows in a stage; between(i) is called during slab i.
- * Returns the last stage, which is still read. */
-template <class F>
+/* A warp no longer reads a stage, which all blocks of a cluster that shares have loaded. */
+__device__ inline void stage_free(const stages &m, int stage) {
+    u32 barrier = m.empty + 8 * (u32)stage, lane = threadIdx.x % 32;
+    if constexpr (CLUSTER > 1) {
+        if (lane < CLUSTER) barrier_arrive_at(barrier, lane);
+    } else if (!lane) {
+        barrier_arrive(barrier);
+    }
+}
+
+/* Slab s of a tile: c = (after the first: c +) its product. `last`: the stage of the slab before, -1: none; it is done
+ * then. Returns this one's, which is still read. */
+__device__ __forceinline__ int multiply_slab(float (&c)[HALVES][COLUMNS / 8][4], ring &at, int s, int last,
+                                             const stages &m, int first) {
+    u32 from = m.base + (u32)(at.stage * STAGE_BYTES), right = from + A_BYTES;
+    u32 left = from + (u32)(first * ROW_BYTES);
+    int stage = at.stage;
+    barrier_wait(m.full + 8 * (u32)stage, at.parity);
+    multiply_begin();
+#pragma unroll
+    for (int k = 0; k < SLAB / 16; k++)
+#pragma unroll
+        for (int h = 0; h < HALVES; h++)
+            multiply(c[h], described(left + (u32)(h * 64 * ROW_BYTES + k * (TURN_A ? 16 * ROW_BYTES : 32))),
+                     described(right + (u32)(k * (TURN_B ? 16 * ROW_BYTES : 32))), s || k);
+    multiply_end();
+    if (last >= 0) {
+        multiply_wait<1>(c);
+        stage_free(m, last);
+    }
+    at.next();
+    return stage;
+}
+/* c = the sum of the slabs of a tile, from `at` on; `first`: of the group's rows in a stage. early(i) is called during
+ * slab i, i < LATE, a constant there, also where there is no such slab; between(i) during later ones. Returns the last
+ * stage, which is still read. */
+template <class E, class F>
 __device__ __forceinline__ int multiply_slabs(float (&c)[HALVES][COLUMNS / 8][4], ring &at, int slabs, const stages &m,
-                                              int first, F between) {
+                                              int first, E early, F between) {
     int last = -1;
-    for (int s = 0; s < slabs; s++, at.next()) {
-        u32 from = m.base + (u32)(at.stage * STAGE_BYTES), right = from + A_BYTES;
-        u32 left = from + (u32)(first * ROW_BYTES);
-        barrier_wait(m.full + 8 * (u32)at.stage, at.parity);
-        multiply_begin();
 #pragma unroll
-        for (int k = 0; k < SLAB / 16; k++)
-#pragma unroll
-            for (int h = 0; h < HALVES; h++)
-                multiply(c[h], described(left + (u32)(h * 64 * ROW_BYTES + k * (TURN_A ? 16 * ROW_BYTES : 32))),
-                         described(right + (u32)(k * (TURN_B ? 16 * ROW_BYTES : 32))));
-        multiply_end();
+    for (int s = 0; s < LATE; s++) {
+        if (s < slabs) last = multiply_slab(c, at, s, last, m, first);
+        early(s);
+    }
+    for (int s = LATE; s < slabs; s++) {
+        last = multiply_slab(c, at, s, last, m, first);
         between(s);
-        if (last >= 0) {
-            multiply_wait<1>(c);
-            if (threadIdx.x % 32 < CLUSTER) barrier_arrive(m.empty + 8 * (u32)last, threadIdx.x % 32);
-        }
-        last = at.stage;
     }
     return last;
 }
 __device__ inline void multiply_finish(float (&c)[HALVES][COLUMNS / 8][4], int last, const stages &m) {
     multiply_wait<0>(c);
-    if (threadIdx.x % 32 < CLUSTER) barrier_arrive(m.empty + 8 * (u32)last, threadIdx.x % 32);
+    stage_free(m, last);
 }
 
 /* ---- storing ---- */
 
-/* store(chunk, row, column): the thread that leads stores a chunk of the tile. Before the barrier of one chunk, it has
- * seen that the memory of the next one is free. */
-template <class F>
-__device__ __forceinline__ void store_tile(const float (&c)[HALVES][COLUMNS / 8][4], u32 room, int group, int &count,
-                                           F store) {
+/* A tile of a half type, rounded: it takes half of the registers. */
+struct rounded {
+    u32 pair[HALVES][COLUMNS / 8][2]; /* of columns, of rows r and r + 8 */
+    __device__ inline void set(const float (&c)[HALVES][COLUMNS / 8][4]) {
+#pragma unroll
+        for (int h = 0; h < HALVES; h++)
+#pragma unroll
+            for (int n = 0; n < COLUMNS / 8; n++)
+#pragma unroll
+                for (int below = 0; below < 2; below++)
+                    pair[h][n][below] = ::pair((const T *)0, c[h][n][2 * below], c[h][n][2 * below + 1]);
+    }
+};
+
+/* A group's 64 rows of WIDE columns into shared memory, from column n on. */
+__device__ inline void chunk_write(const u32 (&c)[COLUMNS / 8][2], int n, u32 to) {
+    int lane = (int)threadIdx.x % 32, in = (int)threadIdx.x / 32 % 4 * 16 + lane % 16;
+#pragma unroll
+    for (int j = 0; j < WIDE / 16; j++) {
+        const u32(&l)[2] = c[n / 8 + 2 * j], (&r)[2] = c[n / 8 + 2 * j + 1];
+        u32 at = to + (u32)(in * ROW_BYTES + (((2 * j + lane / 16) ^ (in & 7)) << 4));
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(l[0]), "r"(l[1]),
+                     "r"(r[0]), "r"(r[1])
+                     : "memory");
+    }
+}
+__device__ inline void chunk_write(const float (&c)[COLUMNS / 8][4], int n, u32 to) {
     int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32 % 4;
-    bool leads = threadIdx.x % 128 == 0;
+#pragma unroll
+    for (int j = 0; j < WIDE / 8; j++)
+#pragma unroll
+        for (int below = 0; below < 2; below++) {
+            int in = warp * 16 + below * 8 + lane / 4;
+            const float *x = &c[n / 8 + j][2 * below];
+            u32 at = to + (u32)(in * ROW_BYTES + (((2 * j + lane % 4 / 2) ^ (in & 7)) << 4) + lane % 2 * 8);
+            asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(x[0]), "f"(x[1]) : "memory");
+        }
+}
+
+/* Where a group's chunks go through shared memory. */
+struct outlet {
+    u32 room;
+    int group, count;
+    /* A chunk is in shared memory: the thread that leads calls store(memory). Before the barrier it has seen that the
+     * memory of the next chunk is free. */
+    template <class C, class F> __device__ __forceinline__ void pass(const C &c, int n, F store) {
+        bool leads = threadIdx.x % 128 == 0;
+        u32 to = room + (u32)(count++ % CHUNKS * CHUNK_BYTES);
+        chunk_write(c, n, to);
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        if (leads) stores_read<CHUNKS - 2>();
+        asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory");
+        if (leads) {
+            store(to);
+            stores_commit();
+        }
+    }
+};
+
+/* Chunk i of a tile, a constant: store(memory, row, column). */
+template <class F> __device__ __forceinline__ void store_chunk(const rounded &tile, int i, outlet &out, F store) {
+    int h = i * WIDE / COLUMNS, n = i * WIDE % COLUMNS;
+    out.pass(tile.pair[h], n, [&](u32 chunk) { store(chunk, h * 64, n); });
+}
+template <class C, class F> __device__ __forceinline__ void store_all(const C (&c)[HALVES], outlet &out, F store) {
 #pragma unroll
     for (int h = 0; h < HALVES; h++)
 #pragma unroll
-        for (int n = 0; n < COLUMNS; n += WIDE, count++) {
-            u32 to = room + (u32)(count % CHUNKS * CHUNK_BYTES);
-            if constexpr (sizeof(OUT) == 2) {
-                int in = warp * 16 + lane % 16;
-#pragma unroll
-                for (int j = 0; j < WIDE / 16; j++) {
-                    const float(&l)[4] = c[h][n / 8 + 2 * j], (&r)[4] = c[h][n / 8 + 2 * j + 1];
-                    u32 at = to + (u32)(in * ROW_BYTES + (((2 * j + lane / 16) ^ (in & 7)) << 4));
-                    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at),
-                                 "r"(pair((const T *)0, l[0], l[1])), "r"(pair((const T *)0, l[2], l[3])),
-                                 "r"(pair((const T *)0, r[0], r[1])), "r"(pair((const T *)0, r[2], r[3]))
-                                 : "memory");
-                }
-            } else {
-#pragma unroll
-                for (int j = 0; j < WIDE / 8; j++)
-#pragma unroll
-                    for (int below = 0; below < 2; below++) {
-                        int in = warp * 16 + below * 8 + lane / 4;
-                        const float *x = &c[h][n / 8 + j][2 * below];
-                        u32 at = to + (u32)(in * ROW_BYTES + (((2 * j + lane % 4 / 2) ^ (in & 7)) << 4) + lane % 2 * 8);
-                        asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(x[0]), "f"(x[1]) : "memory");
-                    }
-            }
-            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-            if (leads) stores_read<CHUNKS - 2>(); /* what the next chunk overwrites */
-            asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory");
-            if (leads) {
-                store(to, h * 64, n);
-                stores_commit();
-            }
-        }
+        for (int n = 0; n < COLUMNS; n += WIDE) out.pass(c[h], n, [&](u32 chunk) { store(chunk, h * 64, n); });
+}
+/* All chunks of a tile. */
+template <class F>
+__device__ __forceinline__ void store_tile(const float (&c)[HALVES][COLUMNS / 8][4], outlet &out, F store) {
+    if constexpr (HALF_OUT) {
+        rounded tile;
+        tile.set(c);
+        store_all(tile.pair, out, store);
+    } else {
+        store_all(c, out, store);
+    }
 }
 
 #endif

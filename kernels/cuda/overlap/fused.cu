@@ -7,15 +7,17 @@
  *
  * Two counters give out work, so that blocks need not all be resident: *tiles*, whose waits one thread keeps before it
  * loads them, and *pieces* of boxes that are moved, one a warp: rows put to a peer (gather), slots added, sums copied.
- * Tiles of partial sums are stored into their owners' slots by TMA, at once into peers' windows; their flags are raised
- * a few slabs into the next tile, when the stores are done. Who finds no more tiles moves pieces.
+ * Tiles of partial sums are stored into their owners' slots by TMA, at once into peers' windows, during the first slabs
+ * of the next tile; their flags are raised a few slabs later, when the stores are done. Who finds no more tiles moves
+ * pieces.
  *
  * Nothing that others wait for waits for them in the same epoch: puts await at most the epoch before, so that any
  * rank's kernel ends once its peers have begun. The last block sets the counters back for the next launch. */
 #include "kernels/cuda/gemm/mainloop.cuh"
 #include "kernels/cuda/window/window.cuh"
 
-/* Tiles handed to consumers; tiles whose stores may be under way; the slab of the next tile in which they are done. */
+/* Tiles handed to consumers, one of which may still be stored; tiles whose stores may be under way; slabs after the
+ * last store in which it is done. */
 enum { SLOTS = 4, TURNS = 8, SETTLE_AT = 8 };
 static_assert(SHARE == 0 && ACCUMULATE == 0, "");
 
@@ -274,11 +276,17 @@ __device__ inline void move_pieces(const run &r) {
 
 /* ---- tiles ---- */
 
-/* Tiles on their way to consumers. */
+/* What follows the stores of a group's tile. */
+struct unsettled {
+    int fine;               /* the flags that the stores await are there */
+    int first, count, turn; /* signals, when the stores are done; none: nothing is awaited */
+};
+/* Tiles on their way to consumers, and after. */
 struct hand {
     tile_row tile[SLOTS];
     u64 full[SLOTS], empty[SLOTS];
-    u32 stored[TURNS]; /* by one of two groups */
+    u32 stored[TURNS];          /* by one of two groups */
+    unsettled after[CONSUMERS]; /* of the thread that leads: registers are short */
 };
 struct place_of_hand {
     int slot;
@@ -326,63 +334,92 @@ __device__ inline void load_tiles(const run &r, const maps &maps, const stages &
 
 /* The thread that leads a group: its stores of a tile are done, and when those of the other group are too, so says the
  * flag. */
-struct unsettled {
-    int first, count, turn; /* signals; 0: nothing is awaited */
-    __device__ inline void settle(const run &r, hand &h) {
-        if (count <= 0) return;
-        stores_done();
-        proxy_fence();
-        if (!TOGETHER || is_last_of_block(&h.stored[turn], CONSUMERS)) raise_all(r, first, count);
-        count = 0;
+__device__ inline void settle(const run &r, hand &h, int group) {
+    unsettled &u = h.after[group];
+    if (u.count <= 0) return;
+    stores_done();
+    proxy_fence();
+    if (!TOGETHER || is_last_of_block(&h.stored[u.turn], CONSUMERS)) raise_all(r, u.first, u.count);
+    u.count = 0;
+}
+
+/* A tile that is stored, or will be while the next one is multiplied (mainloop.cuh); its row stays in its slot until
+ * then. No store waits for its own effect: multiplying the next tile needs no sum of this one. */
+__device__ inline void store_begin(const run &r, hand &h, int slot, int group) {
+    const tile_row &t = h.tile[slot];
+    if (threadIdx.x % 128 == 0) h.after[group].fine = await_all<THREAD>(r, t.first_ready, t.nready);
+}
+/* The thread that leads. */
+__device__ inline void store_one(const run &r, const maps &maps, const hand &h, int slot, int group, u32 chunk, int row,
+                                 int column) {
+    const tile_row &t = h.tile[slot];
+    if (!h.after[group].fine) return;
+    int x = t.column + column, y = t.row + row;
+    if (t.to != ALL) store_box(chunk, &maps.to[r.copy][t.to], x, y, 0);
+#pragma unroll
+    for (int q = 0; q < RANKS; q++)
+        if (t.to == ALL) store_box(chunk, &maps.to[r.copy][q], x, y, 0);
+}
+/* All threads: the slot is free. */
+__device__ inline void store_end(hand &h, int slot, int group, int turn) {
+    if (threadIdx.x % 128 == 0) {
+        const tile_row &t = h.tile[slot];
+        unsettled &u = h.after[group];
+        u.first = t.first_signal, u.count = u.fine ? t.nsignals : 0, u.turn = turn % TURNS;
     }
-};
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) hand_arrive(&h.empty[slot]);
+}
 
 __device__ inline void multiply_tiles(const run &r, const maps &maps, const stages &m, hand &h) {
-    int group = (int)threadIdx.x / 128, stored = 0, first = TOGETHER ? group * EACH : 0;
-    u32 room = m.base + STAGES * STAGE_BYTES + (u32)(group * CHUNKS * CHUNK_BYTES);
+    int group = (int)threadIdx.x / 128, first = TOGETHER ? group * EACH : 0;
     bool leads = threadIdx.x % 128 == 0;
-    int settle_at = min(SETTLE_AT, r.c.slabs - 1);
-    unsettled before = {0, 0, 0};
+    outlet out = {m.base + STAGES * STAGE_BYTES + (u32)(group * CHUNKS * CHUNK_BYTES), group, 0};
+    rounded done; /* the tile before, which is stored late */
+    if (leads) h.after[group].count = 0;
     ring at = {0, 0};
     place_of_hand from = {0, 0};
-    for (int turn = 0;; turn++, from.next()) {
+    int turn = 0, slot = 0; /* slot: of the tile that is stored */
+    auto store = [&](u32 chunk, int row, int column) {
+        store_one(r, maps, h, slot, group, chunk, first + row, column);
+    };
+    auto store_late = [&](int chunk) {
+        if (!turn) return;
+        store_chunk(done, chunk, out, store);
+        if (chunk == LATE - 1) store_end(h, slot, group, turn);
+    };
+    for (;; turn++, from.next()) {
         barrier_wait(shared_address(&h.full[from.slot]), from.parity);
-        const tile_row t = h.tile[from.slot];
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) hand_arrive(&h.empty[from.slot]);
         bool mine = TOGETHER || turn % CONSUMERS == group;
         if (!TOGETHER && mine && turn) await_turn(group);
-        if (!t.more) break;
+        if (!h.tile[from.slot].more) break;
         if (!mine) {
+            __syncwarp();
+            if (threadIdx.x % 32 == 0) hand_arrive(&h.empty[from.slot]);
             at.skip(r.c.slabs);
             continue;
         }
-        float c[HALVES][COLUMNS / 8][4] = {};
-        int last = multiply_slabs(c, at, r.c.slabs, m, first, [&](int s) {
-            if (s == settle_at && leads) before.settle(r, h);
+        float c[HALVES][COLUMNS / 8][4];
+        int last = multiply_slabs(c, at, r.c.slabs, m, first, store_late, [&](int s) {
+            if (s == LATE + SETTLE_AT && leads) settle(r, h, group);
         });
         if (!TOGETHER) give_turn(1 - group);
         multiply_finish(c, last, m);
-        bool fine = true;
-        if (leads) {
-            before.settle(r, h);
-            fine = await_all<THREAD>(r, t.first_ready, t.nready);
-        }
-        store_tile(c, room, group, stored, [&](u32 chunk, int row, int column) {
-            if (!fine) return;
-            int x = t.column + column, y = t.row + first + row;
-            if (t.to != ALL) store_box(chunk, &maps.to[r.copy][t.to], x, y, 0);
-#pragma unroll
-            for (int q = 0; q < RANKS; q++)
-                if (t.to == ALL) store_box(chunk, &maps.to[r.copy][q], x, y, 0);
-        });
-        if (leads && fine) {
-            before = {t.first_signal, t.nsignals, turn % TURNS};
-            if (!TOGETHER) before.settle(r, h);
+        if (leads) settle(r, h, group);
+        slot = from.slot;
+        store_begin(r, h, slot, group);
+        if constexpr (LATE > 0) {
+            done.set(c);
+        } else {
+            store_tile(c, out, store);
+            store_end(h, slot, group, turn);
+            if (!TOGETHER && leads) settle(r, h, group);
         }
     }
+#pragma unroll
+    for (int chunk = 0; chunk < LATE; chunk++) store_late(chunk);
     if (leads) {
-        before.settle(r, h);
+        settle(r, h, group);
         stores_done();
     }
     __syncwarp();
@@ -407,14 +444,14 @@ extern "C" __global__ void __launch_bounds__(128 * (CONSUMERS + 1), 1)
     const run r = {c, epoch, (int)(epoch % (u64)c.copies)};
     __syncthreads();
     if (threadIdx.x >= 128 * CONSUMERS) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 104;");
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 88;");
         if (threadIdx.x >= 128 * CONSUMERS + 32)
             move_pieces(r);
         else if (threadIdx.x % 32 == 0)
             load_tiles(r, maps, m, h);
         __syncwarp();
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 200;");
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 208;");
         multiply_tiles(r, maps, m, h);
         move_pieces(r);
     }

@@ -298,7 +298,11 @@ static const char *const own_forms[] = {"own",
                                         "own:128x64/1/1",
                                         "own:64x256/2/4",
                                         "own:64x128/1/7",
-                                        "own:64x64/0/1"};
+                                        "own:64x64/0/1",
+                                        "own:64x256/3/8",
+                                        "own:64x64/3/4",
+                                        "own:128x128/3/2",
+                                        "own:128x256/3/4"};
 enum { NFORMS = sizeof own_forms / sizeof *own_forms };
 
 /* Our own kernel, with each of its tiles: within one, several, an odd number of them, edges, and parts of k. Where it
