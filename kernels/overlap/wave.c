@@ -7,7 +7,7 @@
 
 #include "kernels/overlap/internal.h"
 
-enum { WORKERS = 132, MOST_START = 32 /* waves, of a rank's puts of the start */ };
+enum { WORKERS = 132, MOST = 32 /* waves of a rank's puts of the start, and of those of its chunks */ };
 
 struct rank {
     struct mt_overlap_schedule schedule;
@@ -20,7 +20,6 @@ struct rank {
 struct work {
     const struct mt_overlap *problem;
     struct rank *ranks;
-    int *last; /* [n]: wave of the last put to a peer */
 };
 
 static int largest(int a, int b) {
@@ -36,7 +35,7 @@ static bool give(struct work *w, int r, int put, int wave) {
     struct rank *rank = &w->ranks[r];
     const struct mt_overlap_move *move = &rank->chunks.puts[put];
     bool changed = rank->wave[put] != wave;
-    rank->wave[put] = w->last[move->box.peer] = wave;
+    rank->wave[put] = wave;
     for (int f = move->first_flag; f < move->first_flag + move->nflags; f++)
         w->ranks[move->box.peer].arrives[rank->chunks.flags[f]] = wave;
     return changed;
@@ -47,7 +46,7 @@ static bool give_start(struct work *w, int r) {
     int count = 0, number = 0;
     bool changed = false;
     for (int j = 0; j < chunks->nstart; j++) count += sends(&chunks->puts[j], r);
-    int each = (int)mt_overlap_pieces(largest(count, 1), MOST_START);
+    int each = (int)mt_overlap_pieces(largest(count, 1), MOST);
     for (int j = 0; j < chunks->nstart; j++)
         if (sends(&chunks->puts[j], r)) changed |= give(w, r, j, number++ / each);
     return changed;
@@ -63,19 +62,31 @@ static int need(const struct rank *rank, int r, const struct mt_overlap_chunk *c
     return most;
 }
 
+static bool has_puts(const struct rank *rank, int r, const struct mt_overlap_chunk *chunk) {
+    bool any = false;
+    for (int j = chunk->first_put; j < chunk->first_put + chunk->nputs; j++) any |= sends(&rank->chunks.puts[j], r);
+    return any;
+}
+
 static bool give_rank(struct work *w, int r) {
     struct rank *rank = &w->ranks[r];
-    int floor = 0;
-    for (int q = 0; q < w->problem->n; q++) w->last[q] = -1;
+    int count = 0, needs = 0, wave = 0, filled = 0;
     bool changed = give_start(w, r);
+    for (int c = 0; c < rank->chunks.nchunks; c++) count += has_puts(rank, r, &rank->chunks.chunks[c]);
+    int each = (int)mt_overlap_pieces(largest(count, 1), MOST); /* chunks */
     for (int c = 0; c < rank->chunks.nchunks; c++) {
         const struct mt_overlap_chunk *chunk = &rank->chunks.chunks[c];
-        floor = largest(floor, need(rank, r, chunk));
-        changed |= rank->needs[c] != floor;
-        rank->needs[c] = floor;
+        needs = largest(needs, need(rank, r, chunk));
+        changed |= rank->needs[c] != needs;
+        rank->needs[c] = needs;
+        if (!has_puts(rank, r, chunk)) continue;
+        if (needs > wave)
+            wave = needs, filled = 0;
+        else if (filled == each)
+            wave++, filled = 0;
+        filled++;
         for (int j = chunk->first_put; j < chunk->first_put + chunk->nputs; j++)
-            if (sends(&rank->chunks.puts[j], r))
-                changed |= give(w, r, j, largest(floor, w->last[rank->chunks.puts[j].box.peer] + 1));
+            if (sends(&rank->chunks.puts[j], r)) changed |= give(w, r, j, wave);
     }
     return changed;
 }
@@ -142,9 +153,7 @@ static void collect(const struct work *w, int me, struct mt_overlap_waves *out) 
 }
 
 void mt_overlap_waves_make(const struct mt_overlap *p, int me, int64_t most_rows, struct mt_overlap_waves *out) {
-    struct work w = {.problem = p,
-                     .ranks = mt_calloc((size_t)p->n, sizeof *w.ranks),
-                     .last = mt_calloc((size_t)p->n, sizeof *w.last)};
+    struct work w = {.problem = p, .ranks = mt_calloc((size_t)p->n, sizeof *w.ranks)};
     *out = (struct mt_overlap_waves){.nwaves = 0};
     for (int r = 0; r < p->n; r++) make_rank(p, r, most_rows, &w.ranks[r]);
     for (bool changed = true; changed;) {
@@ -156,7 +165,6 @@ void mt_overlap_waves_make(const struct mt_overlap *p, int me, int64_t most_rows
     w.ranks[me].chunks = (struct mt_overlap_chunks){.nchunks = 0};
     for (int r = 0; r < p->n; r++) release_rank(&w.ranks[r]);
     free(w.ranks);
-    free(w.last);
 }
 
 void mt_overlap_waves_release(struct mt_overlap_waves *waves) {

@@ -13,8 +13,8 @@
  * memory, filled by what it receives: sums are added there in the order of ranks, to the same bits as by puts. Flags,
  * ready flags and epochs are not needed: what a rank receives for a run comes after its own work of the run before.
  *
- * Waves of the start: puts one after the other, to one peer after the other, as the schedule has them. Waves of chunks:
- * one chunk for each peer. */
+ * A wave has one put of the start, to one peer after the other, as the schedule has them, or those of one chunk: ranks
+ * that are alike then send to the next but k, and receive from the last but k. Of many, some go together. */
 #ifndef MT_KERNELS_OVERLAP_WAVE_H
 #define MT_KERNELS_OVERLAP_WAVE_H
 

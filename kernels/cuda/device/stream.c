@@ -256,7 +256,10 @@ void cuda_stream_overlap(struct mt_stream *stream, struct mt_overlap_call *call,
     struct mt_err err = MT_ERR_INIT;
     if (!enter(s) || !queue_overlap(s, call, seconds, &err)) return;
     mt_err_context(&err, "%s", call->operands.what);
-    name_device(s, &err);
+    if (err.status == MT_ESTALL) /* NCCL's, whose earlier work no one would end */
+        give_up(s, &err);
+    else
+        name_device(s, &err);
     keep(s, &err);
 }
 
