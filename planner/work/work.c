@@ -313,6 +313,10 @@ static enum mt_status read_steps(struct reading *r, struct mt_err *err) {
                 writer[c->out[0]] = writer[c->in[0]];
                 continue;
             }
+            if (c->kept) { /* does not run: its result was there before the step */
+                step_of[i] = -1;
+                continue;
+            }
             struct mt_work_step *step = &w->steps[w->nsteps];
             *step = (struct mt_work_step){-1, -1, c->nwaits ? step_of[c->waits[0]] : -1, -1};
             for (int k = 0; k < c->nin && c->what == MT_LOWERED_COLLECTIVE; k++)
@@ -320,7 +324,7 @@ static enum mt_status read_steps(struct reading *r, struct mt_err *err) {
             for (int k = 0; k < c->nout; k++) writer[c->out[k]] = w->nsteps;
             if (c->what == MT_LOWERED_COLLECTIVE)
                 st = add_message(r, c, (enum mt_block_kind)b, &step->message, err);
-            else if (!c->kept)
+            else
                 step->op = add_op(r, c, (enum mt_block_kind)b);
             w->nsteps++;
         }
