@@ -5,6 +5,7 @@
 #include "profiler/cluster/cluster.h"
 #include "profiler/describe/describe.h"
 #include "tests/check.h"
+#include "tests/kernels/overlap/even.h"
 
 enum { N = 2 };
 
@@ -28,21 +29,10 @@ struct setting {
 static void begin(struct setting *s, const char *cluster, enum mt_overlap_form form, const int64_t shape[3],
                   enum mt_type type) {
     struct mt_err err = MT_ERR_INIT;
-    bool gather = form == MT_OVERLAP_GATHER;
     *s = (struct setting){.device = {0, 1}, .group = {0, 1}};
     CHECK_OK(mt_cluster_describe(cluster, NULL, &s->cluster, &err), err);
-    for (int r = 0; r < N; r++) s->rows[r] = shape[0] / N, s->shares[r] = shape[1] / N;
     s->costs = (struct mt_costs){.cluster = s->cluster, .nranks = N, .device = s->device};
-    s->problem = (struct mt_overlap){.form = form,
-                                     .n = N,
-                                     .m = shape[0],
-                                     .cols = gather ? shape[1] : shape[2],
-                                     .k = gather ? shape[2] : shape[1],
-                                     .rows = s->rows,
-                                     .shares = s->shares,
-                                     .type = type,
-                                     .out = type,
-                                     .wire = type};
+    s->problem = even_overlap(form, N, shape, type, s->rows, s->shares);
     mt_overlap_choose_tiles(&s->problem);
 }
 
