@@ -46,6 +46,8 @@ struct mt_device_class {
                       double *seconds);
     void (*stream_coll)(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds);
     void (*stream_overlap)(struct mt_stream *stream, struct mt_overlap_call *call, double *seconds);
+    /* mt_device_overlaps, of another `how` than ANY. Null: none. */
+    bool (*overlaps)(struct mt_device *device, const struct mt_overlap *problem, int me);
     void (*stream_copy)(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from,
                         int64_t size_bytes);
     void (*stream_wait)(struct mt_stream *stream, struct mt_event *event);

@@ -52,6 +52,11 @@ enum mt_status mt_device_window_reaches(const struct mt_window *window, const in
     return MT_OK;
 }
 
+bool mt_device_overlaps(struct mt_device *device, const struct mt_overlap *problem, int me) {
+    if (problem->how == MT_OVERLAP_ANY) return true;
+    return device->class->overlaps && device->class->overlaps(device, problem, me);
+}
+
 static int64_t scratch_of(void *device, const struct mt_call *call) {
     const struct mt_backend *backend = mt_device_backend(device, call);
     return backend->scratch_bytes ? backend->scratch_bytes(call) : 0;

@@ -34,6 +34,10 @@ void *mt_device_window_ptr(const struct mt_window *window, int64_t at, int rank)
 enum mt_status mt_device_window_reaches(const struct mt_window *window, const int *ranks, int n, const int *names,
                                         struct mt_err *err);
 
+/* Whether this device runs a rank's overlapped GEMM as `problem->how` says, of operands that are not transposed, where
+ * its window, or for MT_OVERLAP_NCCL its communicator, reaches the other ranks. */
+bool mt_device_overlaps(struct mt_device *device, const struct mt_overlap *problem, int me);
+
 /* The scratch that this device needs for a rank's overlapped GEMM. */
 int64_t mt_device_overlap_scratch_bytes(struct mt_device *device, const struct mt_overlap *problem, int me);
 

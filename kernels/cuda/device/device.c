@@ -174,6 +174,10 @@ static void close_device(struct mt_device *base) {
     free(device);
 }
 
+static bool overlaps(struct mt_device *device, const struct mt_overlap *problem, int me) {
+    return cuda_overlap_serves(&cuda_of(device)->cuda, problem, me);
+}
+
 static const struct mt_device_class class = {
     .kind = "cuda",
     .close = close_device,
@@ -201,6 +205,7 @@ static const struct mt_device_class class = {
     .stream_op = cuda_stream_op,
     .stream_coll = cuda_stream_coll,
     .stream_overlap = cuda_stream_overlap,
+    .overlaps = overlaps,
     .stream_copy = cuda_stream_copy,
     .stream_wait = cuda_stream_wait,
     .stream_query = cuda_stream_query,

@@ -312,12 +312,19 @@ static bool lies_well(const void *address) {
     return (uintptr_t)address % 16 == 0;
 }
 
-static bool can(const struct cuda *cuda, const struct cuda_overlap *o) {
-    const struct mt_overlap *p = o->problem;
-    const struct mt_overlap_operands *x = o->operands;
+static bool has_tile(const struct cuda *cuda, const struct mt_overlap *p) {
     const struct gemm_tile *tile = gemm_tile_of(p->tile[0], p->tile[1]);
-    if (cuda->sm != 90 || !tile || !gemm_tile_stages(cuda, tile)) return false;
-    return mt_overlap_fused_serves(p, o->me, x->trans_a, x->trans_b, x->trans_out) && lies_well(x->a) &&
+    return cuda->sm == 90 && tile && gemm_tile_stages(cuda, tile);
+}
+
+bool cuda_fused_serves(const struct cuda *cuda, const struct mt_overlap *problem, int me) {
+    return has_tile(cuda, problem) && mt_overlap_fused_serves(problem, me, false, false, false);
+}
+
+static bool can(const struct cuda *cuda, const struct cuda_overlap *o) {
+    const struct mt_overlap_operands *x = o->operands;
+    return has_tile(cuda, o->problem) &&
+           mt_overlap_fused_serves(o->problem, o->me, x->trans_a, x->trans_b, x->trans_out) && lies_well(x->a) &&
            lies_well(x->b) && lies_well(x->out) && lies_well(x->whole);
 }
 

@@ -7,4 +7,7 @@
 /* Free the tables on the device, which will be closed. */
 void cuda_fused_forget(const struct cuda *cuda);
 
+/* mt_device_overlaps, in one kernel. */
+bool cuda_fused_serves(const struct cuda *cuda, const struct mt_overlap *problem, int me);
+
 #endif

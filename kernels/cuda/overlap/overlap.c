@@ -4,11 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/overlap/compute.h"
+#include "kernels/cuda/overlap/fused.h"
+
 static const struct {
     const char *name; /* in MOTLEY_OVERLAP */
     const struct cuda_overlap_impl *impl;
 } implementations[] = {{"chunks", &cuda_overlap_chunks}, {"fused", &cuda_overlap_fused}, {"nccl", &cuda_overlap_waves}};
 enum { NIMPLS = sizeof implementations / sizeof *implementations };
+
+bool cuda_overlap_serves(const struct cuda *cuda, const struct mt_overlap *problem, int me) {
+    switch (problem->how) {
+    case MT_OVERLAP_FUSED: return cuda_fused_serves(cuda, problem, me);
+    case MT_OVERLAP_CHUNKS:
+    case MT_OVERLAP_NCCL: return cuda_overlap_computes(problem);
+    default: return false;
+    }
+}
 
 /* Whether this GPU maps the parts of all ranks. */
 static bool reaches(const struct cuda_overlap *o) {

@@ -60,6 +60,9 @@ extern const struct cuda_overlap_impl cuda_overlap_chunks, cuda_overlap_fused, c
 enum mt_status cuda_overlap_begin(const struct cuda_queue *queue, const struct cuda_overlap *overlap, void *words,
                                   int64_t count, struct mt_err *err);
 
+/* mt_device_overlaps. */
+bool cuda_overlap_serves(const struct cuda *cuda, const struct mt_overlap *problem, int me);
+
 /* Queue a run by the implementation that `how` names; or the first one that can: that of the problem (of the plan), or
  * the one that MOTLEY_OVERLAP in the environment names instead (chunks, fused or nccl, the same on all ranks); then by
  * chunks, in one kernel, by NCCL. MT_EINPUT if none can. */

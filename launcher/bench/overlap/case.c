@@ -180,9 +180,44 @@ static const char *groups_name(struct mt_bench_case *c, const struct mt_overlap 
 }
 
 static const char *name_of(struct mt_bench_case *c, const struct mt_overlap *p) {
+    if (p->how == MT_OVERLAP_NCCL) return "NCCL in waves";
+    if (p->how == MT_OVERLAP_FUSED) {
+        struct mt_overlap open = *p;
+        open.how = MT_OVERLAP_ANY;
+        return mt_arena_printf(&c->arena, "one kernel, %lldx%lld, %s", (long long)p->tile[0], (long long)p->tile[1],
+                               name_of(c, &open));
+    }
     if (p->ngroups) return groups_name(c, p);
     if (p->form == MT_OVERLAP_GATHER) return mt_arena_printf(&c->arena, "chunk %lld", (long long)p->chunk);
     return p->direct ? "direct" : mt_arena_printf(&c->arena, "mix %d", p->mix);
+}
+
+/* Whether the devices of all ranks run it. Collective. */
+static bool all_overlap(const struct mt_bench_overlap *b, const struct mt_overlap *problem) {
+    int all = mt_device_overlaps(b->device, problem, b->rank);
+    MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
+    return all;
+}
+
+/* The other implementations that the devices have; no rates are measured by which they could be predicted. */
+static void add_implementations(struct mt_bench_case *c) {
+    static const int64_t columns[] = {256, 128};
+    struct mt_bench_overlap *b = c->bench;
+    struct mt_overlap fused = c->problem, waves = c->problem, tried;
+    fused.how = MT_OVERLAP_FUSED, fused.tile[0] = 128;
+    for (size_t w = 0; w < sizeof columns / sizeof *columns; w++) {
+        fused.tile[1] = columns[w];
+        if (!all_overlap(b, &fused)) continue;
+        /* puts of a 4th and a 16th of a share; tiles for peers first, and direct */
+        for (int i = fused.form == MT_OVERLAP_GATHER ? 2 : 0; i <= 4; i += fused.form == MT_OVERLAP_GATHER ? 2 : 4)
+            if (mt_overlap_candidate(&fused, i, &tried)) add_form(c, MT_BENCH_OVERLAPPED, &tried, name_of(c, &tried));
+    }
+    waves.how = MT_OVERLAP_NCCL;
+    if (b->wire->class->queue && all_overlap(b, &waves)) {
+        mt_overlap_choose_tiles(&waves);
+        waves.direct = false;
+        add_form(c, MT_BENCH_OVERLAPPED, &waves, name_of(c, &waves));
+    }
 }
 
 static void add_forms(struct mt_bench_case *c) {
@@ -194,6 +229,7 @@ static void add_forms(struct mt_bench_case *c) {
     }
     if (c->problem.form == MT_OVERLAP_GATHER && fine.chunk != coarse.chunk)
         add_form(c, MT_BENCH_PUTS, &fine, mt_arena_printf(&c->arena, "puts, %s", name_of(c, &fine)));
+    add_implementations(c);
     add_form(c, MT_BENCH_PUTS, &coarse, "puts");
     add_form(c, MT_BENCH_FLAGS, &coarse, "flags_s");
     struct mt_overlap large = coarse; /* a tile for each share */
@@ -294,8 +330,10 @@ static void connect_form(struct mt_bench_case *c, struct mt_bench_variant *v, st
                                        .schedule = &v->schedule,
                                        .window = window,
                                        .base = v->window_at,
+                                       .comm = c->bench->wire,
                                        .epoch = &v->epoch,
-                                       .chunk_rows = 1, /* a tile is a chunk */
+                                       .how = p->how,
+                                       .chunk_rows = p->how == MT_OVERLAP_ANY, /* 1: a tile is a chunk; 0: by waves */
                                        .operands = {.a = c->a + own,
                                                     .b = c->b,
                                                     .out = c->out,
@@ -318,7 +356,7 @@ static void connect(struct mt_bench_case *c) {
 static enum mt_status set_up(struct mt_bench_case *c, enum mt_overlap_form form, struct mt_err *err) {
     enum mt_status st = pose(c, form, err);
     if (!st) st = make_gemm(c, err);
-    if (st) return st;
+    if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     count_message(c);
     add(c, MT_BENCH_GEMM, "GEMM");
     add(c, MT_BENCH_COLLECTIVE, "collective");

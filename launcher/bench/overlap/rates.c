@@ -187,7 +187,8 @@ static double doubt(const struct mt_bench_case *c) {
     return fmin(most_doubt, fmax(gemm, tiles));
 }
 
-/* All variants were tried, so that what is chosen is measured; mt_overlap_best chooses by the same predictions. */
+/* All variants were tried, so that what is chosen is measured; mt_overlap_best chooses by the same predictions. Rates
+ * are of the device's own implementation: others are tried, but neither predicted nor chosen. */
 static enum mt_status choose(struct mt_bench_case *c, const struct mt_overlap_rates *rates,
                              const struct mt_overlap_links *links, struct mt_err *err) {
     struct mt_overlap_prediction now;
@@ -196,7 +197,7 @@ static enum mt_status choose(struct mt_bench_case *c, const struct mt_overlap_ra
     c->chosen = c->sequential;
     for (int i = 0; i < c->nvariants && !st; i++) {
         struct mt_bench_variant *v = &c->variants[i];
-        if (v->part != MT_BENCH_OVERLAPPED) continue;
+        if (v->part != MT_BENCH_OVERLAPPED || v->problem.how) continue;
         st = mt_overlap_predict_problem(&v->problem, rates, links, &now, err);
         v->predicted_s = now.s;
         if (now.s < best_s) best_s = now.s, c->chosen = i;

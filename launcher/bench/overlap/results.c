@@ -121,7 +121,8 @@ void mt_bench_case_note(const struct mt_bench_case *c) {
                                    .speedup = ratio(c, true, c->sequential, c->chosen),
                                    .to_best = ratio(c, true, c->chosen, c->best)};
     for (int i = 0; i < c->nvariants; i++)
-        if (whole(&v[i])) line->errors += fabs(v[i].predicted_s / v[i].median_s - 1), line->predicted++;
+        if (whole(&v[i]) && !isnan(v[i].predicted_s))
+            line->errors += fabs(v[i].predicted_s / v[i].median_s - 1), line->predicted++;
 }
 
 static void put_line(struct mt_table *t, const struct mt_bench_line *line) {

@@ -149,7 +149,7 @@ void mt_bench_variant_prepare(struct mt_bench_case *c, struct mt_bench_variant *
     double turn_s = c->bench->options->seconds / TURNS;
     if (turn_s > 0) v->instances = (int)fmax(1, fmin(v->instances, turn_s / slices_of(c) / each_s));
     if (!c->bench->rank && v->part <= MT_BENCH_PUTS)
-        mt_log(MT_LOG_INFO, "%s %lld,%lld,%lld, %s: about %.3g ms", mt_overlap_name(c->problem.form),
+        mt_log(MT_LOG_DEBUG, "%s %lld,%lld,%lld, %s: about %.3g ms", mt_overlap_name(c->problem.form),
                (long long)c->shape[0], (long long)c->shape[1], (long long)c->shape[2], v->name, 1e3 * each_s);
     if (!captures) return;
     v->instances += v->instances % 2;
