@@ -52,15 +52,14 @@ static enum mt_status time_both(struct mt_bench *b, int64_t positions, int64_t s
 
 static void add_columns(struct mt_table *t) {
     static const char *const directions[] = {"forward", "backward"};
-    mt_table_column(t, "head", "head", MT_UNIT_COUNT);
-    mt_table_column(t, "context", "context", MT_UNIT_COUNT);
-    mt_table_column(t, "mask", "mask", MT_UNIT_TEXT);
+    mt_table_columns(t, {"head", "head", MT_UNIT_COUNT}, {"context", "context", MT_UNIT_COUNT},
+                     {"mask", "mask", MT_UNIT_TEXT});
     for (int back = 0; back < 2; back++) {
         const char *way = directions[back];
-        mt_table_column(t, mt_arena_printf(t->arena, "%s_s", way), way, MT_UNIT_SECONDS);
-        mt_table_column(t, mt_arena_printf(t->arena, "%s_flops", way), "rate", MT_UNIT_FLOPS);
-        mt_table_column(t, mt_arena_printf(t->arena, "%s_part", way), "of peak", MT_UNIT_FRACTION);
-        mt_table_column(t, mt_arena_printf(t->arena, "%s_vendor_flops", way), "vendor", MT_UNIT_FLOPS);
+        mt_table_columns(t, {mt_arena_printf(t->arena, "%s_s", way), way, MT_UNIT_SECONDS},
+                         {mt_arena_printf(t->arena, "%s_flops", way), "rate", MT_UNIT_FLOPS},
+                         {mt_arena_printf(t->arena, "%s_part", way), "of peak", MT_UNIT_FRACTION},
+                         {mt_arena_printf(t->arena, "%s_vendor_flops", way), "vendor", MT_UNIT_FLOPS});
     }
 }
 

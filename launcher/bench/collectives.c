@@ -132,13 +132,10 @@ static enum mt_status run_all(struct mt_bench *b, struct mt_stream *stream, int6
 }
 
 static void add_columns(struct mt_table *t) {
-    mt_table_column(t, "kind", "collective", MT_UNIT_TEXT);
-    mt_table_column(t, "wire", "wire", MT_UNIT_TEXT);
-    mt_table_column(t, "size_bytes", "size", MT_UNIT_BYTES);
-    mt_table_column(t, "time_s", "time", MT_UNIT_SECONDS);
-    mt_table_column(t, "bandwidth_Bps", "rate", MT_UNIT_BPS);
-    mt_table_column(t, "bus_Bps", "bus", MT_UNIT_BPS);
-    mt_table_column(t, "part", "of link", MT_UNIT_FRACTION);
+    mt_table_columns(t, {"kind", "collective", MT_UNIT_TEXT}, {"wire", "wire", MT_UNIT_TEXT},
+                     {"size_bytes", "size", MT_UNIT_BYTES}, {"time_s", "time", MT_UNIT_SECONDS},
+                     {"bandwidth_Bps", "rate", MT_UNIT_BPS}, {"bus_Bps", "bus", MT_UNIT_BPS},
+                     {"part", "of link", MT_UNIT_FRACTION});
 }
 
 enum mt_status mt_bench_collectives(struct mt_bench *b, struct mt_err *err) {

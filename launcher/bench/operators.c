@@ -46,18 +46,12 @@ static int by_share(const void *a, const void *b) {
 
 static struct mt_table *begin(struct mt_tables *doc) {
     struct mt_table *t = mt_tables_add(doc, "operators", "operators", "");
-    mt_table_column(t, "operator", "operator", MT_UNIT_TEXT);
-    mt_table_column(t, "variant", "variant", MT_UNIT_TEXT);
-    mt_table_column(t, "type", "type", MT_UNIT_TEXT);
-    mt_table_column(t, "rows", "rows", MT_UNIT_COUNT);
-    mt_table_column(t, "dim0", "dim", MT_UNIT_COUNT);
-    mt_table_column(t, "dim1", "dim", MT_UNIT_COUNT);
-    mt_table_column(t, "runs", "runs", MT_UNIT_COUNT);
-    mt_table_column(t, "time_s", "time", MT_UNIT_SECONDS);
-    mt_table_column(t, "flops", "rate", MT_UNIT_FLOPS);
-    mt_table_column(t, "Bps", "memory", MT_UNIT_BPS);
-    mt_table_column(t, "part", "of peak", MT_UNIT_FRACTION);
-    mt_table_column(t, "step_s", "in a step", MT_UNIT_SECONDS);
+    mt_table_columns(t, {"operator", "operator", MT_UNIT_TEXT}, {"variant", "variant", MT_UNIT_TEXT},
+                     {"type", "type", MT_UNIT_TEXT}, {"rows", "rows", MT_UNIT_COUNT}, {"dim0", "dim", MT_UNIT_COUNT},
+                     {"dim1", "dim", MT_UNIT_COUNT}, {"runs", "runs", MT_UNIT_COUNT},
+                     {"time_s", "time", MT_UNIT_SECONDS}, {"flops", "rate", MT_UNIT_FLOPS},
+                     {"Bps", "memory", MT_UNIT_BPS}, {"part", "of peak", MT_UNIT_FRACTION},
+                     {"step_s", "in a step", MT_UNIT_SECONDS});
     return t;
 }
 

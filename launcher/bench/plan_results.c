@@ -79,10 +79,8 @@ static struct verdict judge(const struct mt_bench_plans *b, const struct result 
 
 static void add_plans(const struct mt_bench_plans *b, const struct result *results, int best, struct mt_tables *out) {
     struct mt_table *t = mt_tables_add(out, "plans", "", "");
-    mt_table_column(t, "plan", "plan", MT_UNIT_TEXT);
-    mt_table_column(t, "predicted_s", "predicted", MT_UNIT_SECONDS);
-    mt_table_column(t, "step_s", "measured", MT_UNIT_SECONDS);
-    mt_table_column(t, "tokens_per_s", "tokens/s", MT_UNIT_QUANTITY);
+    mt_table_columns(t, {"plan", "plan", MT_UNIT_TEXT}, {"predicted_s", "predicted", MT_UNIT_SECONDS},
+                     {"step_s", "measured", MT_UNIT_SECONDS}, {"tokens_per_s", "tokens/s", MT_UNIT_QUANTITY});
     mt_table_column(t, "to_best", "to the best", MT_UNIT_RATIO)->decimals = 3;
     mt_table_column(t, "to_best_least", "95% from", MT_UNIT_NUMBER)->decimals = 3;
     mt_table_column(t, "to_best_most", "to", MT_UNIT_NUMBER)->decimals = 3;

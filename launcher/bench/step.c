@@ -50,13 +50,10 @@ static void print(struct mt_bench *b, const struct mt_synthetic *run, double ste
     double count =
         (double)(mt_value_extent(run->planned.graph, tokens, 0) * mt_value_extent(run->planned.graph, tokens, 1));
     struct mt_table *t = mt_tables_add(&b->doc, "step", "training step", "rate: of GEMMs and attention");
-    mt_table_column(t, "model", "model", MT_UNIT_TEXT);
-    mt_table_column(t, "batch", "batch", MT_UNIT_COUNT);
-    mt_table_column(t, "ranks", "ranks", MT_UNIT_COUNT);
-    mt_table_column(t, "step_s", "step", MT_UNIT_SECONDS);
-    mt_table_column(t, "tokens_per_s", "tokens/s", MT_UNIT_QUANTITY);
-    mt_table_column(t, "flops", "a rank", MT_UNIT_FLOPS);
-    mt_table_column(t, "part", "of peak", MT_UNIT_FRACTION);
+    mt_table_columns(t, {"model", "model", MT_UNIT_TEXT}, {"batch", "batch", MT_UNIT_COUNT},
+                     {"ranks", "ranks", MT_UNIT_COUNT}, {"step_s", "step", MT_UNIT_SECONDS},
+                     {"tokens_per_s", "tokens/s", MT_UNIT_QUANTITY}, {"flops", "a rank", MT_UNIT_FLOPS},
+                     {"part", "of peak", MT_UNIT_FRACTION});
     mt_table_row(t);
     mt_cell_text(t, "%s", b->model);
     mt_cell_positive(t, (double)b->job.batch);

@@ -64,9 +64,8 @@ static enum mt_status measure_copy(struct mt_bench *b, struct mt_err *err) {
 static void add_peak(struct mt_bench *b) {
     struct mt_table *t =
         mt_tables_add(&b->doc, "ceilings", "measured peak", "a large GEMM; a large copy, bytes read and written");
-    mt_table_column(t, "what", "peak", MT_UNIT_TEXT);
-    mt_table_column(t, "flops", "GEMM", MT_UNIT_FLOPS);
-    mt_table_column(t, "copy_Bps", "copy", MT_UNIT_BPS);
+    mt_table_columns(t, {"what", "peak", MT_UNIT_TEXT}, {"flops", "GEMM", MT_UNIT_FLOPS},
+                     {"copy_Bps", "copy", MT_UNIT_BPS});
     mt_table_row(t);
     mt_cell_text(t, "%s", mt_type_name(b->job.precision));
     mt_cell_positive(t, b->peak.flops);

@@ -371,10 +371,8 @@ static const struct {
 static struct mt_table *begin_findings(struct mt_tables *out) {
     struct mt_table *t = mt_tables_add(out, "findings", "findings", "");
     t->machines_only = true;
-    mt_table_column(t, "what", "what", MT_UNIT_TEXT);
-    mt_table_column(t, "level", "level", MT_UNIT_TEXT);
-    mt_table_column(t, "text", "text", MT_UNIT_TEXT);
-    mt_table_column(t, "remedy", "remedy", MT_UNIT_TEXT);
+    mt_table_columns(t, {"what", "what", MT_UNIT_TEXT}, {"level", "level", MT_UNIT_TEXT},
+                     {"text", "text", MT_UNIT_TEXT}, {"remedy", "remedy", MT_UNIT_TEXT});
     return t;
 }
 

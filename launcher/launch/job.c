@@ -302,12 +302,9 @@ static void tell_places(struct job *j) {
     mt_tables_say(doc, "written: %s/mpirun.sh, for %d rank%s on %d host%s", j->folder, j->plan->nranks,
                   j->plan->nranks == 1 ? "" : "s", hosts_used(j), hosts_used(j) == 1 ? "" : "s");
     struct mt_table *t = mt_tables_add(doc, "places", "", "");
-    mt_table_column(t, "rank", "rank", MT_UNIT_COUNT);
-    mt_table_column(t, "host", "host", MT_UNIT_TEXT);
-    mt_table_column(t, "class", "class", MT_UNIT_TEXT);
-    mt_table_column(t, "cores", "cores", MT_UNIT_TEXT);
-    mt_table_column(t, "gpu", "GPU", MT_UNIT_COUNT);
-    mt_table_column(t, "device", "of the profile", MT_UNIT_COUNT);
+    mt_table_columns(t, {"rank", "rank", MT_UNIT_COUNT}, {"host", "host", MT_UNIT_TEXT},
+                     {"class", "class", MT_UNIT_TEXT}, {"cores", "cores", MT_UNIT_TEXT}, {"gpu", "GPU", MT_UNIT_COUNT},
+                     {"device", "of the profile", MT_UNIT_COUNT});
     for (int r = 0; r < j->plan->nranks; r++) {
         mt_table_row(t);
         mt_cell_int(t, r);

@@ -18,10 +18,8 @@ static void add_steps(double edited_s, double before_s, double best_s, struct mt
     bool better = best_s < edited_s * (1 - 1e-6);
     struct mt_table *t = mt_tables_add(remarks, "steps", "", "");
     t->indent = 0;
-    mt_table_column(t, "what", "", MT_UNIT_TEXT);
-    mt_table_column(t, "step_s", "step", MT_UNIT_SECONDS);
-    mt_table_column(t, "against", "", MT_UNIT_CHANGE);
-    mt_table_column(t, "remark", "", MT_UNIT_TEXT);
+    mt_table_columns(t, {"what", "", MT_UNIT_TEXT}, {"step_s", "step", MT_UNIT_SECONDS},
+                     {"against", "", MT_UNIT_CHANGE}, {"remark", "", MT_UNIT_TEXT});
     add_row(t, "as edited", edited_s, edited_s, "");
     if (before_s > 0) add_row(t, "as it said before", before_s, edited_s, "");
     add_row(t, "best known", better ? best_s : edited_s, edited_s,

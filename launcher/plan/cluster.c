@@ -39,10 +39,8 @@ static void add_strategies(const struct mt_plan *plan, struct mt_tables *remarks
     static const char prefix[] = "strategy ";
     struct mt_table *t = mt_tables_add(remarks, "strategies", "strategies", "the best program of each, on all ranks");
     t->bare = true;
-    mt_table_column(t, "strategy", "strategy", MT_UNIT_TEXT);
-    mt_table_column(t, "step_s", "step", MT_UNIT_SECONDS);
-    mt_table_column(t, "against", "against this", MT_UNIT_CHANGE);
-    mt_table_column(t, "why", "why not", MT_UNIT_TEXT);
+    mt_table_columns(t, {"strategy", "strategy", MT_UNIT_TEXT}, {"step_s", "step", MT_UNIT_SECONDS},
+                     {"against", "against this", MT_UNIT_CHANGE}, {"why", "why not", MT_UNIT_TEXT});
     for (int i = 0; i < p->nrejected; i++) {
         const struct mt_plan_rejected *r = &p->rejected[i];
         if (strncmp(r->what, prefix, sizeof prefix - 1)) continue;

@@ -60,12 +60,9 @@ static void add_shares(const struct replanning *a, const struct mt_plan *plan, c
     const int64_t *shares = mt_plan_split_named(plan, "batch")->sizes;
     struct mt_table *t = mt_tables_add(a->remarks, "shares", "", "");
     t->indent = 0;
-    mt_table_column(t, "rank", "rank", MT_UNIT_COUNT);
-    mt_table_column(t, "host", "host", MT_UNIT_TEXT);
-    mt_table_column(t, "compute_s", "computed in a step", MT_UNIT_SECONDS);
-    mt_table_column(t, "share_was", "share was", MT_UNIT_COUNT);
-    mt_table_column(t, "share", "now", MT_UNIT_COUNT);
-    mt_table_column(t, "speed", title, MT_UNIT_NUMBER);
+    mt_table_columns(t, {"rank", "rank", MT_UNIT_COUNT}, {"host", "host", MT_UNIT_TEXT},
+                     {"compute_s", "computed in a step", MT_UNIT_SECONDS}, {"share_was", "share was", MT_UNIT_COUNT},
+                     {"share", "now", MT_UNIT_COUNT}, {"speed", title, MT_UNIT_NUMBER});
     for (int r = 0; r < plan->nranks; r++) {
         mt_table_row(t);
         mt_cell_int(t, r);

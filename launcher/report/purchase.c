@@ -57,20 +57,13 @@ static void say_head(struct mt_page *page, const struct mt_purchase *p) {
 /* ---- cost against time ---- */
 
 static void tabulate_rows(struct mt_table *t, const struct mt_purchase *p) {
-    mt_table_column(t, "row", "row", MT_UNIT_COUNT);
-    mt_table_column(t, "what", "what", MT_UNIT_TEXT);
-    mt_table_column(t, "devices", "devices", MT_UNIT_COUNT);
-    mt_table_column(t, "time_s", "time", MT_UNIT_SECONDS);
-    mt_table_column(t, "least_s", "band from", MT_UNIT_SECONDS);
-    mt_table_column(t, "most_s", "to", MT_UNIT_SECONDS);
-    mt_table_column(t, "cost", "cost", MT_UNIT_MONEY);
-    mt_table_column(t, "price", "to buy", MT_UNIT_MONEY);
-    mt_table_column(t, "per_hour", "an hour", MT_UNIT_MONEY);
-    mt_table_column(t, "power_W", "power", MT_UNIT_WATTS);
-    mt_table_column(t, "rack_units", "rack units", MT_UNIT_NUMBER);
-    mt_table_column(t, "tie", "tie with row", MT_UNIT_COUNT);
-    mt_table_column(t, "frontier", "frontier", MT_UNIT_TEXT);
-    mt_table_column(t, "late", "deadlines", MT_UNIT_TEXT);
+    mt_table_columns(t, {"row", "row", MT_UNIT_COUNT}, {"what", "what", MT_UNIT_TEXT},
+                     {"devices", "devices", MT_UNIT_COUNT}, {"time_s", "time", MT_UNIT_SECONDS},
+                     {"least_s", "band from", MT_UNIT_SECONDS}, {"most_s", "to", MT_UNIT_SECONDS},
+                     {"cost", "cost", MT_UNIT_MONEY}, {"price", "to buy", MT_UNIT_MONEY},
+                     {"per_hour", "an hour", MT_UNIT_MONEY}, {"power_W", "power", MT_UNIT_WATTS},
+                     {"rack_units", "rack units", MT_UNIT_NUMBER}, {"tie", "tie with row", MT_UNIT_COUNT},
+                     {"frontier", "frontier", MT_UNIT_TEXT}, {"late", "deadlines", MT_UNIT_TEXT});
     for (int i = 0; i < p->nrows; i++) {
         const struct mt_purchase_row *r = &p->rows[i];
         mt_table_row(t);
@@ -181,12 +174,9 @@ static void report_next(struct mt_page *page, const struct mt_purchase *p) {
     struct mt_bar *rows = mt_new(&page->arena, struct mt_bar, MOST_BARS);
     mt_page_heading(page, "The next sums of money");
     struct mt_table *t = mt_page_table(page, "next", "What each next sum of money buys", "");
-    mt_table_column(t, "money", "more money", MT_UNIT_MONEY);
-    mt_table_column(t, "what", "the best with it", MT_UNIT_TEXT);
-    mt_table_column(t, "time_s", "time", MT_UNIT_SECONDS);
-    mt_table_column(t, "saves", "against row 1", MT_UNIT_CHANGE);
-    mt_table_column(t, "estimate_s", "estimated by the dual", MT_UNIT_SECONDS);
-    mt_table_column(t, "tie", "", MT_UNIT_TEXT);
+    mt_table_columns(t, {"money", "more money", MT_UNIT_MONEY}, {"what", "the best with it", MT_UNIT_TEXT},
+                     {"time_s", "time", MT_UNIT_SECONDS}, {"saves", "against row 1", MT_UNIT_CHANGE},
+                     {"estimate_s", "estimated by the dual", MT_UNIT_SECONDS}, {"tie", "", MT_UNIT_TEXT});
     int n = 0;
     for (int i = 0; i < p->nnext; i++) {
         const struct mt_purchase_next *next = &p->next[i];
@@ -224,14 +214,11 @@ static void report_next(struct mt_page *page, const struct mt_purchase *p) {
 static void report_jobs(struct mt_page *page, const struct mt_purchase *p) {
     struct mt_table *t = mt_page_table(page, "jobs", "Jobs on the best configurations", "the first rows");
     mt_table_column(t, "job", "job", MT_UNIT_TEXT)->once = true;
-    mt_table_column(t, "what", "on", MT_UNIT_TEXT);
-    mt_table_column(t, "step_s", "step", MT_UNIT_SECONDS);
-    mt_table_column(t, "time_s", "time", MT_UNIT_SECONDS);
-    mt_table_column(t, "end_s", "ends after", MT_UNIT_SECONDS);
-    mt_table_column(t, "deadline_s", "deadline", MT_UNIT_SECONDS);
-    mt_table_column(t, "headroom_bytes", "least memory left", MT_UNIT_BYTES);
-    mt_table_column(t, "program", "divided by", MT_UNIT_TEXT);
-    mt_table_column(t, "binds", "waits for", MT_UNIT_TEXT);
+    mt_table_columns(t, {"what", "on", MT_UNIT_TEXT}, {"step_s", "step", MT_UNIT_SECONDS},
+                     {"time_s", "time", MT_UNIT_SECONDS}, {"end_s", "ends after", MT_UNIT_SECONDS},
+                     {"deadline_s", "deadline", MT_UNIT_SECONDS},
+                     {"headroom_bytes", "least memory left", MT_UNIT_BYTES}, {"program", "divided by", MT_UNIT_TEXT},
+                     {"binds", "waits for", MT_UNIT_TEXT});
     for (int j = 0; j < p->njobs; j++)
         for (int i = 0; i < p->nrows && i < LABELLED; i++) {
             const struct mt_purchase_job_row *r = &p->rows[i].jobs[j];
@@ -254,15 +241,11 @@ static void report_jobs(struct mt_page *page, const struct mt_purchase *p) {
 
 static void report_items(struct mt_page *page, const struct mt_purchase *p) {
     struct mt_table *t = mt_page_table(page, "catalogue", "Catalogue", "of a node");
-    mt_table_column(t, "name", "name", MT_UNIT_TEXT);
-    mt_table_column(t, "device", "device", MT_UNIT_TEXT);
-    mt_table_column(t, "devices", "devices", MT_UNIT_COUNT);
-    mt_table_column(t, "memory_bytes", "memory of each", MT_UNIT_BYTES);
-    mt_table_column(t, "price", "to buy", MT_UNIT_MONEY);
-    mt_table_column(t, "per_hour", "an hour", MT_UNIT_MONEY);
-    mt_table_column(t, "power_W", "power", MT_UNIT_WATTS);
-    mt_table_column(t, "power_source", "power is from", MT_UNIT_TEXT);
-    mt_table_column(t, "rack_units", "rack units", MT_UNIT_NUMBER);
+    mt_table_columns(t, {"name", "name", MT_UNIT_TEXT}, {"device", "device", MT_UNIT_TEXT},
+                     {"devices", "devices", MT_UNIT_COUNT}, {"memory_bytes", "memory of each", MT_UNIT_BYTES},
+                     {"price", "to buy", MT_UNIT_MONEY}, {"per_hour", "an hour", MT_UNIT_MONEY},
+                     {"power_W", "power", MT_UNIT_WATTS}, {"power_source", "power is from", MT_UNIT_TEXT},
+                     {"rack_units", "rack units", MT_UNIT_NUMBER});
     for (int i = 0; i < p->nitems; i++) {
         const struct mt_purchase_item *item = &p->items[i];
         mt_table_row(t);

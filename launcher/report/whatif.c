@@ -100,22 +100,15 @@ static enum mt_status read_whatif(const char *path, struct whatif *w, struct mt_
 /* ---- pictures ---- */
 
 static void tabulate(struct mt_table *t, const struct answer *a, double tokens) {
-    mt_table_column(t, "row", "row", MT_UNIT_COUNT);
-    mt_table_column(t, "what", "what", MT_UNIT_TEXT);
-    mt_table_column(t, "devices", "devices", MT_UNIT_COUNT);
-    mt_table_column(t, "idle", "idle", MT_UNIT_COUNT);
-    mt_table_column(t, "step_s", "step", MT_UNIT_SECONDS);
-    mt_table_column(t, "tokens_per_s", "tokens/s", MT_UNIT_QUANTITY);
-    mt_table_column(t, "least_tokens_per_s", "band from", MT_UNIT_QUANTITY);
-    mt_table_column(t, "most_tokens_per_s", "to", MT_UNIT_QUANTITY);
-    mt_table_column(t, "ratio", "of row 1", MT_UNIT_RATIO);
-    mt_table_column(t, "tie", "tie with row", MT_UNIT_COUNT);
-    mt_table_column(t, "headroom_bytes", "least memory left", MT_UNIT_BYTES);
+    mt_table_columns(t, {"row", "row", MT_UNIT_COUNT}, {"what", "what", MT_UNIT_TEXT},
+                     {"devices", "devices", MT_UNIT_COUNT}, {"idle", "idle", MT_UNIT_COUNT},
+                     {"step_s", "step", MT_UNIT_SECONDS}, {"tokens_per_s", "tokens/s", MT_UNIT_QUANTITY},
+                     {"least_tokens_per_s", "band from", MT_UNIT_QUANTITY},
+                     {"most_tokens_per_s", "to", MT_UNIT_QUANTITY}, {"ratio", "of row 1", MT_UNIT_RATIO},
+                     {"tie", "tie with row", MT_UNIT_COUNT}, {"headroom_bytes", "least memory left", MT_UNIT_BYTES});
     if (isfinite(tokens)) mt_table_column(t, "time_s", "time for the tokens", MT_UNIT_SECONDS);
-    mt_table_column(t, "cost_per_hour", "cost an hour", MT_UNIT_MONEY);
-    mt_table_column(t, "cost", "cost", MT_UNIT_MONEY);
-    mt_table_column(t, "figures", "figures", MT_UNIT_TEXT);
-    mt_table_column(t, "waits_for", "waits for, or why not", MT_UNIT_TEXT);
+    mt_table_columns(t, {"cost_per_hour", "cost an hour", MT_UNIT_MONEY}, {"cost", "cost", MT_UNIT_MONEY},
+                     {"figures", "figures", MT_UNIT_TEXT}, {"waits_for", "waits for, or why not", MT_UNIT_TEXT});
     for (int i = 0; i < a->n; i++) {
         const struct row *r = &a->rows[i];
         mt_table_row(t);
@@ -209,9 +202,8 @@ static void report_costs(struct whatif *w, const struct answer *a) {
     struct mt_table *t = mt_page_table(
         w->page, "costs",
         whole ? "Tokens a second against the cost of the tokens" : "Tokens a second against the cost an hour", "");
-    mt_table_column(t, "what", "what", MT_UNIT_TEXT);
-    mt_table_column(t, "cost", "cost", MT_UNIT_MONEY);
-    mt_table_column(t, "tokens_per_s", "tokens/s", MT_UNIT_QUANTITY);
+    mt_table_columns(t, {"what", "what", MT_UNIT_TEXT}, {"cost", "cost", MT_UNIT_MONEY},
+                     {"tokens_per_s", "tokens/s", MT_UNIT_QUANTITY});
     for (int i = 0; i < n; i++) {
         mt_table_row(t);
         mt_cell_text(t, "%s", labels[i]);

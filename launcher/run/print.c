@@ -79,17 +79,14 @@ static void add_ranks(const struct mt_run_doc *run, struct mt_tables *out) {
     bool predicted = run->predicted_step_s > 0;
     struct mt_table *t = mt_tables_add(
         out, "ranks", "ranks", predicted ? "median times of a step, measured and predicted" : "median times of a step");
-    mt_table_column(t, "rank", "rank", MT_UNIT_COUNT);
-    mt_table_column(t, "host", "host", MT_UNIT_TEXT);
-    mt_table_column(t, "device", "device", MT_UNIT_TEXT);
-    mt_table_column(t, "samples", "samples", MT_UNIT_COUNT);
-    mt_table_column(t, "compute_s", "computing", MT_UNIT_SECONDS);
+    mt_table_columns(t, {"rank", "rank", MT_UNIT_COUNT}, {"host", "host", MT_UNIT_TEXT},
+                     {"device", "device", MT_UNIT_TEXT}, {"samples", "samples", MT_UNIT_COUNT},
+                     {"compute_s", "computing", MT_UNIT_SECONDS});
     mt_table_column(t, "predicted_compute_s", "predicted", MT_UNIT_SECONDS)->machines_only = !predicted;
     mt_table_column(t, "wait_s", "waiting", MT_UNIT_SECONDS);
     mt_table_column(t, "predicted_wait_s", "predicted", MT_UNIT_SECONDS)->machines_only = !predicted;
-    mt_table_column(t, "collectives_s", "in collectives", MT_UNIT_SECONDS);
-    mt_table_column(t, "memory_bytes", "memory", MT_UNIT_BYTES);
-    mt_table_column(t, "arena_bytes", "planned", MT_UNIT_BYTES);
+    mt_table_columns(t, {"collectives_s", "in collectives", MT_UNIT_SECONDS}, {"memory_bytes", "memory", MT_UNIT_BYTES},
+                     {"arena_bytes", "planned", MT_UNIT_BYTES});
     for (int r = 0; r < run->nranks; r++) {
         const struct mt_run_rank *rank = &run->ranks[r];
         mt_table_row(t);

@@ -97,11 +97,9 @@ static void add_classics(const struct mt_explained *e, struct mt_tables *out) {
     mt_tables_say_end(out);
     struct mt_table *t = mt_tables_add(out, "classics", "classics among these ranks, with the same buckets", "");
     t->machines_only = true;
-    mt_table_column(t, "strategy", "strategy", MT_UNIT_TEXT);
-    mt_table_column(t, "step_s", "step", MT_UNIT_SECONDS);
-    mt_table_column(t, "against", "against this", MT_UNIT_CHANGE);
-    mt_table_column(t, "same", "", MT_UNIT_TEXT);
-    mt_table_column(t, "why", "why", MT_UNIT_TEXT);
+    mt_table_columns(t, {"strategy", "strategy", MT_UNIT_TEXT}, {"step_s", "step", MT_UNIT_SECONDS},
+                     {"against", "against this", MT_UNIT_CHANGE}, {"same", "", MT_UNIT_TEXT},
+                     {"why", "why", MT_UNIT_TEXT});
     for (int i = 0; i < all->count; i++) {
         const struct mt_classic *c = &all->items[i];
         mt_table_row(t);
@@ -138,9 +136,8 @@ static void add_bottlenecks(const struct mt_explained *e, struct mt_tables *out)
 
 static void add_rows(const struct mt_explained *e, struct mt_tables *out) {
     struct mt_table *t = mt_tables_add(out, "relaxed", "solved again with more of one resource", "");
-    mt_table_column(t, "what", "", MT_UNIT_TEXT);
-    mt_table_column(t, "step_s", "step", MT_UNIT_SECONDS);
-    mt_table_column(t, "gain", "gain", MT_UNIT_FRACTION);
+    mt_table_columns(t, {"what", "", MT_UNIT_TEXT}, {"step_s", "step", MT_UNIT_SECONDS},
+                     {"gain", "gain", MT_UNIT_FRACTION});
     mt_table_row(t);
     mt_cell_text(t, "nothing more, shares solved again");
     mt_cell_real(t, e->base_s);

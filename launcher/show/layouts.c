@@ -204,10 +204,8 @@ static struct mt_table *begin_boxes(struct mt_tables *out, bool machines) {
     t->machines_only = machines;
     mt_table_column(t, "section", "", MT_UNIT_TEXT)->machines_only = true;
     mt_table_column(t, "kind", "", MT_UNIT_TEXT)->machines_only = true;
-    mt_table_column(t, "name", "", MT_UNIT_TEXT);
-    mt_table_column(t, "stored", "stored", MT_UNIT_TEXT);
-    mt_table_column(t, "used", "used", MT_UNIT_TEXT);
-    mt_table_column(t, "gradient", "gradient", MT_UNIT_TEXT);
+    mt_table_columns(t, {"name", "", MT_UNIT_TEXT}, {"stored", "stored", MT_UNIT_TEXT}, {"used", "used", MT_UNIT_TEXT},
+                     {"gradient", "gradient", MT_UNIT_TEXT});
     return t;
 }
 
@@ -274,10 +272,8 @@ static void add_moves(struct layouts *l, struct mt_tables *out) {
     t->machines_only = true;
     mt_table_column(t, "section", "", MT_UNIT_TEXT); /* "": what is in no section */
     mt_table_column(t, "collective", "", MT_UNIT_TEXT);
-    mt_table_column(t, "of", "", MT_UNIT_TEXT);
-    mt_table_column(t, "ranks", "", MT_UNIT_COUNT);
-    mt_table_column(t, "over", "", MT_UNIT_TEXT);
-    mt_table_column(t, "bytes", "", MT_UNIT_BYTES);
+    mt_table_columns(t, {"of", "", MT_UNIT_TEXT}, {"ranks", "", MT_UNIT_COUNT}, {"over", "", MT_UNIT_TEXT},
+                     {"bytes", "", MT_UNIT_BYTES});
     for (int s = -1; s < l->sections.count; s++) {
         struct mt_move *list;
         if (s >= 0 && !l->first[s]) continue;

@@ -56,9 +56,8 @@ static struct mt_table *begin(const struct mt_whatif *w, const struct mt_whatif_
     mt_table_column(t, "gain", "", MT_UNIT_RATIO);
     mt_table_column(t, "tie", "", MT_UNIT_TEXT);
     mt_table_column(t, "tie_row", "", MT_UNIT_COUNT)->machines_only = true;
-    mt_table_column(t, "headroom_bytes", "least memory left", MT_UNIT_BYTES);
-    mt_table_column(t, "headroom_rank", "on rank", MT_UNIT_COUNT);
-    mt_table_column(t, "figures", "figures", MT_UNIT_TEXT);
+    mt_table_columns(t, {"headroom_bytes", "least memory left", MT_UNIT_BYTES},
+                     {"headroom_rank", "on rank", MT_UNIT_COUNT}, {"figures", "figures", MT_UNIT_TEXT});
     const char *time = mt_arena_printf(&out->arena, "%s tokens", mt_units_count(w->tokens, text));
     mt_table_column(t, "time_s", time, MT_UNIT_SECONDS)->machines_only = !(w->tokens > 0);
     mt_table_column(t, "cost_per_hour", "cost/h", MT_UNIT_MONEY)->machines_only = !w->prices;

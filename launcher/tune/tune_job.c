@@ -99,15 +99,11 @@ static void add_program(const struct mt_tuning_report *r, const struct mt_lowere
     static const char note[] = "operands in no cache; vendor: cuBLASLt's first choice";
     double default_s = 0, tuned_s = 0;
     struct mt_table *t = mt_tables_add(out, name, title, note);
-    mt_table_column(t, "operator", "operator", MT_UNIT_TEXT);
-    mt_table_column(t, "of", "of", MT_UNIT_TEXT);
-    mt_table_column(t, "runs", "runs", MT_UNIT_COUNT);
-    mt_table_column(t, "default_s", "default", MT_UNIT_SECONDS);
-    mt_table_column(t, "tuned_s", "tuned", MT_UNIT_SECONDS);
-    mt_table_column(t, "gain", "gain", MT_UNIT_CHANGE);
-    mt_table_column(t, "vendor_s", "vendor", MT_UNIT_SECONDS);
-    mt_table_column(t, "step_s", "in a step", MT_UNIT_SECONDS);
-    mt_table_column(t, "chosen", "chosen", MT_UNIT_TEXT);
+    mt_table_columns(t, {"operator", "operator", MT_UNIT_TEXT}, {"of", "of", MT_UNIT_TEXT},
+                     {"runs", "runs", MT_UNIT_COUNT}, {"default_s", "default", MT_UNIT_SECONDS},
+                     {"tuned_s", "tuned", MT_UNIT_SECONDS}, {"gain", "gain", MT_UNIT_CHANGE},
+                     {"vendor_s", "vendor", MT_UNIT_SECONDS}, {"step_s", "in a step", MT_UNIT_SECONDS},
+                     {"chosen", "chosen", MT_UNIT_TEXT});
     for (int i = 0; i < r->ncalls; i++) {
         const struct mt_tuned_call *c = &r->calls[i];
         const struct mt_linstr *instr = &low->instrs[c->instr];
@@ -137,13 +133,10 @@ static void add_program(const struct mt_tuning_report *r, const struct mt_lowere
 
 static void add_processes(const struct totals *all, int n, struct mt_tables *out) {
     struct mt_table *t = mt_tables_add(out, "processes", "processes", "operators of a step, one after the other");
-    mt_table_column(t, "process", "process", MT_UNIT_COUNT);
-    mt_table_column(t, "device", "device", MT_UNIT_TEXT);
-    mt_table_column(t, "calls", "calls", MT_UNIT_COUNT);
-    mt_table_column(t, "measured", "measured here", MT_UNIT_COUNT);
-    mt_table_column(t, "default_s", "step, default", MT_UNIT_SECONDS);
-    mt_table_column(t, "tuned_s", "step, tuned", MT_UNIT_SECONDS);
-    mt_table_column(t, "gain", "gain", MT_UNIT_CHANGE);
+    mt_table_columns(t, {"process", "process", MT_UNIT_COUNT}, {"device", "device", MT_UNIT_TEXT},
+                     {"calls", "calls", MT_UNIT_COUNT}, {"measured", "measured here", MT_UNIT_COUNT},
+                     {"default_s", "step, default", MT_UNIT_SECONDS}, {"tuned_s", "step, tuned", MT_UNIT_SECONDS},
+                     {"gain", "gain", MT_UNIT_CHANGE});
     for (int p = 0; p < n; p++) {
         mt_table_row(t);
         mt_cell_int(t, p);

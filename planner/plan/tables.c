@@ -91,10 +91,8 @@ static struct mt_table *begin_ranks(const struct mt_plan *p, struct shown shown,
     mt_table_column(t, "rank", "rank", MT_UNIT_COUNT);
     mt_table_column(t, "host", "host", MT_UNIT_TEXT)->machines_only = !shown.hosts;
     mt_table_column(t, "class", "class", MT_UNIT_TEXT)->machines_only = !shown.classes;
-    mt_table_column(t, "speed", "speed", MT_UNIT_NUMBER);
-    mt_table_column(t, "batch", batch, MT_UNIT_COUNT);
-    mt_table_column(t, "batch_part", "", MT_UNIT_FRACTION);
-    mt_table_column(t, "micro_batches", "micro-batches", MT_UNIT_TEXT);
+    mt_table_columns(t, {"speed", "speed", MT_UNIT_NUMBER}, {"batch", batch, MT_UNIT_COUNT},
+                     {"batch_part", "", MT_UNIT_FRACTION}, {"micro_batches", "micro-batches", MT_UNIT_TEXT});
     mt_table_column(t, "micro", "micro-batch", MT_UNIT_COUNT)->machines_only = true;
     mt_table_column(t, "state_bytes", "state", MT_UNIT_BYTES);
     mt_table_column(t, "arena_bytes", "arena", MT_UNIT_BYTES);
@@ -198,9 +196,7 @@ static void add_splits(const struct mt_plan *p, struct mt_tables *out) {
 static void add_rows(const struct mt_decisions *d, struct mt_tables *out) {
     struct mt_table *t = mt_tables_add(out, "rows", "rows", "the first that matches a name applies");
     t->bare = true;
-    mt_table_column(t, "of", "of", MT_UNIT_TEXT);
-    mt_table_column(t, "pattern", "name", MT_UNIT_TEXT);
-    mt_table_column(t, "how", "how", MT_UNIT_TEXT);
+    mt_table_columns(t, {"of", "of", MT_UNIT_TEXT}, {"pattern", "name", MT_UNIT_TEXT}, {"how", "how", MT_UNIT_TEXT});
     for (int i = 0; i < d->nrules; i++) {
         mt_table_row(t);
         mt_cell_text(t, "operators on samples");
@@ -277,11 +273,8 @@ static void add_overlapped(const struct mt_plan *p, struct mt_tables *out) {
     struct mt_table *t =
         mt_tables_add(out, "overlapped", "overlapped", "GEMMs with their collectives, each of m by k by n");
     t->bare = true;
-    mt_table_column(t, "form", "form", MT_UNIT_TEXT);
-    mt_table_column(t, "m", "m", MT_UNIT_COUNT);
-    mt_table_column(t, "k", "k", MT_UNIT_COUNT);
-    mt_table_column(t, "n", "n", MT_UNIT_COUNT);
-    mt_table_column(t, "by", "by", MT_UNIT_TEXT);
+    mt_table_columns(t, {"form", "form", MT_UNIT_TEXT}, {"m", "m", MT_UNIT_COUNT}, {"k", "k", MT_UNIT_COUNT},
+                     {"n", "n", MT_UNIT_COUNT}, {"by", "by", MT_UNIT_TEXT});
     for (int i = 0; i < d->noverlaps; i++) {
         const struct mt_overlap_choice *row = &d->overlaps[i];
         mt_table_row(t);

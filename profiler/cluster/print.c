@@ -67,20 +67,16 @@ static void add_classes(const struct mt_cluster *c, struct mt_tables *out) {
     bool calibrated = false;
     for (int i = 0; i < c->nclasses; i++) calibrated |= c->classes[i].calibration != 1;
     struct mt_table *t = mt_tables_add(out, "classes", "classes", "GEMM rates by precision; of a device of speed 1");
-    mt_table_column(t, "class", "class", MT_UNIT_TEXT);
-    mt_table_column(t, "kind", "kind", MT_UNIT_TEXT);
-    mt_table_column(t, "model", "model", MT_UNIT_TEXT);
-    mt_table_column(t, "threads", strcmp(mt_cluster_kind(c), "cuda") ? "threads" : "multiprocessors", MT_UNIT_COUNT);
+    mt_table_columns(t, {"class", "class", MT_UNIT_TEXT}, {"kind", "kind", MT_UNIT_TEXT},
+                     {"model", "model", MT_UNIT_TEXT},
+                     {"threads", strcmp(mt_cluster_kind(c), "cuda") ? "threads" : "multiprocessors", MT_UNIT_COUNT});
     for (int type = 0; type < MT_I32; type++) {
         const char *name = mt_type_name((enum mt_type)type);
         mt_table_column(t, mt_arena_printf(&out->arena, "%s_flops", name), name, MT_UNIT_FLOPS);
     }
-    mt_table_column(t, "memory_bytes", "memory", MT_UNIT_BYTES);
-    mt_table_column(t, "memory_Bps", "streaming", MT_UNIT_BPS);
-    mt_table_column(t, "memory_error", "+-", MT_UNIT_FRACTION);
-    mt_table_column(t, "overhead_s", "overhead", MT_UNIT_SECONDS);
-    mt_table_column(t, "curves", "curves", MT_UNIT_COUNT);
-    mt_table_column(t, "figures", "figures", MT_UNIT_TEXT);
+    mt_table_columns(t, {"memory_bytes", "memory", MT_UNIT_BYTES}, {"memory_Bps", "streaming", MT_UNIT_BPS},
+                     {"memory_error", "+-", MT_UNIT_FRACTION}, {"overhead_s", "overhead", MT_UNIT_SECONDS},
+                     {"curves", "curves", MT_UNIT_COUNT}, {"figures", "figures", MT_UNIT_TEXT});
     struct mt_column *calibration = mt_table_column(t, "calibration", "calibrated", MT_UNIT_RATIO);
     calibration->decimals = 3;
     calibration->machines_only = !calibrated;
@@ -105,14 +101,11 @@ static void add_classes(const struct mt_cluster *c, struct mt_tables *out) {
 void mt_cluster_tabulate_links(const struct mt_cluster *c, struct mt_table *t) {
     bool copies = false;
     for (int l = 0; l < c->nlinks; l++) copies |= c->links[l].copy_Bps > 0;
-    mt_table_column(t, "link", "link", MT_UNIT_TEXT);
-    mt_table_column(t, "latency_s", "latency", MT_UNIT_SECONDS);
-    mt_table_column(t, "latency_error", "+-", MT_UNIT_FRACTION);
-    mt_table_column(t, "bandwidth_Bps", "bandwidth", MT_UNIT_BPS);
-    mt_table_column(t, "bandwidth_error", "+-", MT_UNIT_FRACTION);
-    mt_table_column(t, "shared_Bps", "shared", MT_UNIT_BPS);
-    mt_table_column(t, "compute_slowdown", "slows compute", MT_UNIT_FRACTION);
-    mt_table_column(t, "comm_slowdown", "slowed", MT_UNIT_FRACTION);
+    mt_table_columns(t, {"link", "link", MT_UNIT_TEXT}, {"latency_s", "latency", MT_UNIT_SECONDS},
+                     {"latency_error", "+-", MT_UNIT_FRACTION}, {"bandwidth_Bps", "bandwidth", MT_UNIT_BPS},
+                     {"bandwidth_error", "+-", MT_UNIT_FRACTION}, {"shared_Bps", "shared", MT_UNIT_BPS},
+                     {"compute_slowdown", "slows compute", MT_UNIT_FRACTION},
+                     {"comm_slowdown", "slowed", MT_UNIT_FRACTION});
     mt_table_column(t, "copy_Bps", "copy engine", MT_UNIT_BPS)->machines_only = !copies;
     mt_table_column(t, "figures", "figures", MT_UNIT_TEXT);
     for (int l = 0; l < c->nlinks; l++) {
@@ -138,14 +131,10 @@ bool mt_cluster_any_puts(const struct mt_cluster *c) {
 }
 
 void mt_cluster_tabulate_puts(const struct mt_cluster *c, struct mt_table *t) {
-    mt_table_column(t, "link", "link", MT_UNIT_TEXT);
-    mt_table_column(t, "copy_Bps", "copy engine", MT_UNIT_BPS);
-    mt_table_column(t, "copy_s", "each copy", MT_UNIT_SECONDS);
-    mt_table_column(t, "blocks_Bps", "kernel", MT_UNIT_BPS);
-    mt_table_column(t, "signal_s", "signal", MT_UNIT_SECONDS);
-    mt_table_column(t, "compute_slowdown", "slows a GEMM", MT_UNIT_FRACTION);
-    mt_table_column(t, "put_slowdown", "slowed", MT_UNIT_FRACTION);
-    mt_table_column(t, "figures", "figures", MT_UNIT_TEXT);
+    mt_table_columns(t, {"link", "link", MT_UNIT_TEXT}, {"copy_Bps", "copy engine", MT_UNIT_BPS},
+                     {"copy_s", "each copy", MT_UNIT_SECONDS}, {"blocks_Bps", "kernel", MT_UNIT_BPS},
+                     {"signal_s", "signal", MT_UNIT_SECONDS}, {"compute_slowdown", "slows a GEMM", MT_UNIT_FRACTION},
+                     {"put_slowdown", "slowed", MT_UNIT_FRACTION}, {"figures", "figures", MT_UNIT_TEXT});
     for (int l = 0; l < c->nlinks; l++) {
         const struct mt_cluster_link *link = &c->links[l];
         if (!mt_cluster_has_puts(link)) continue;
@@ -185,14 +174,10 @@ static void add_groups(const struct mt_cluster *c, struct mt_tables *out) {
     mt_table_column(t, "group", "group", MT_UNIT_TEXT)->once = true;
     mt_table_column(t, "devices", "devices", MT_UNIT_COUNT)->once = true;
     mt_table_column(t, "link", "link", MT_UNIT_TEXT)->once = true;
-    mt_table_column(t, "collective", "collective", MT_UNIT_TEXT);
-    mt_table_column(t, "algorithm", "algorithm", MT_UNIT_TEXT);
-    mt_table_column(t, "wire", "wire", MT_UNIT_TEXT);
-    mt_table_column(t, "latency_s", "latency", MT_UNIT_SECONDS);
-    mt_table_column(t, "bandwidth_Bps", "bandwidth", MT_UNIT_BPS);
-    mt_table_column(t, "error", "+-", MT_UNIT_FRACTION);
-    mt_table_column(t, "least_ratio", "by size from", MT_UNIT_RATIO);
-    mt_table_column(t, "most_ratio", "to", MT_UNIT_RATIO);
+    mt_table_columns(t, {"collective", "collective", MT_UNIT_TEXT}, {"algorithm", "algorithm", MT_UNIT_TEXT},
+                     {"wire", "wire", MT_UNIT_TEXT}, {"latency_s", "latency", MT_UNIT_SECONDS},
+                     {"bandwidth_Bps", "bandwidth", MT_UNIT_BPS}, {"error", "+-", MT_UNIT_FRACTION},
+                     {"least_ratio", "by size from", MT_UNIT_RATIO}, {"most_ratio", "to", MT_UNIT_RATIO});
     for (int g = 0; g < c->ngroups; g++) {
         const struct mt_cluster_group *group = &c->groups[g];
         if (g == GROUPS_SHOWN) t->shown = t->nrows;

@@ -5,16 +5,11 @@ static void add_columns(struct mt_table *t) {
     mt_table_column(t, "rank", "rank", MT_UNIT_COUNT);
     mt_table_column(t, "bus", "bus", MT_UNIT_TEXT)->alone = true;
     mt_table_column(t, "capability", "capability", MT_UNIT_NUMBER)->decimals = 1;
-    mt_table_column(t, "reserved_bytes", "reserved", MT_UNIT_BYTES);
-    mt_table_column(t, "from_host_Bps", "from host", MT_UNIT_BPS);
-    mt_table_column(t, "to_host_Bps", "to host", MT_UNIT_BPS);
-    mt_table_column(t, "clock_Hz", "clock", MT_UNIT_HERTZ);
-    mt_table_column(t, "clock_most_Hz", "of", MT_UNIT_HERTZ);
-    mt_table_column(t, "memory_clock_Hz", "memory clock", MT_UNIT_HERTZ);
-    mt_table_column(t, "memory_clock_most_Hz", "of", MT_UNIT_HERTZ);
-    mt_table_column(t, "power_W", "power", MT_UNIT_WATTS);
-    mt_table_column(t, "power_limit_W", "of", MT_UNIT_WATTS);
-    mt_table_column(t, "temperature_C", "temperature", MT_UNIT_CELSIUS);
+    mt_table_columns(t, {"reserved_bytes", "reserved", MT_UNIT_BYTES}, {"from_host_Bps", "from host", MT_UNIT_BPS},
+                     {"to_host_Bps", "to host", MT_UNIT_BPS}, {"clock_Hz", "clock", MT_UNIT_HERTZ},
+                     {"clock_most_Hz", "of", MT_UNIT_HERTZ}, {"memory_clock_Hz", "memory clock", MT_UNIT_HERTZ},
+                     {"memory_clock_most_Hz", "of", MT_UNIT_HERTZ}, {"power_W", "power", MT_UNIT_WATTS},
+                     {"power_limit_W", "of", MT_UNIT_WATTS}, {"temperature_C", "temperature", MT_UNIT_CELSIUS});
 }
 
 void mt_cluster_add_gpus(const struct mt_cluster *c, struct mt_tables *out) {

@@ -50,11 +50,8 @@ static void add_matrix(const struct mt_cluster *c, enum matrix what, struct mt_t
 static void add_list(const struct mt_cluster *c, struct mt_tables *out) {
     struct mt_table *t = mt_tables_add(out, "pairs", "pairs", "");
     t->machines_only = true;
-    mt_table_column(t, "from", "from", MT_UNIT_COUNT);
-    mt_table_column(t, "to", "to", MT_UNIT_COUNT);
-    mt_table_column(t, "link", "link", MT_UNIT_TEXT);
-    mt_table_column(t, "bandwidth_Bps", "bandwidth", MT_UNIT_BPS);
-    mt_table_column(t, "latency_s", "latency", MT_UNIT_SECONDS);
+    mt_table_columns(t, {"from", "from", MT_UNIT_COUNT}, {"to", "to", MT_UNIT_COUNT}, {"link", "link", MT_UNIT_TEXT},
+                     {"bandwidth_Bps", "bandwidth", MT_UNIT_BPS}, {"latency_s", "latency", MT_UNIT_SECONDS});
     for (int a = 0; a < c->ndevices; a++)
         for (int b = 0; b < c->ndevices; b++) {
             if (a == b) continue;
@@ -221,14 +218,10 @@ static void add_pair_classes(const struct mt_cluster *c, struct mt_tables *out) 
     struct mt_table *t = mt_tables_add(
         out, "pairs", "pairs, by class",
         mt_arena_printf(&out->arena, "%d of %d measured", c->npairs, c->ndevices * (c->ndevices - 1) / 2));
-    mt_table_column(t, "from_class", "class", MT_UNIT_TEXT);
-    mt_table_column(t, "to_class", "class", MT_UNIT_TEXT);
-    mt_table_column(t, "link", "link", MT_UNIT_TEXT);
-    mt_table_column(t, "pairs", "pairs", MT_UNIT_COUNT);
-    mt_table_column(t, "least_bandwidth_Bps", "bandwidth from", MT_UNIT_BPS);
-    mt_table_column(t, "most_bandwidth_Bps", "to", MT_UNIT_BPS);
-    mt_table_column(t, "least_latency_s", "latency from", MT_UNIT_SECONDS);
-    mt_table_column(t, "most_latency_s", "to", MT_UNIT_SECONDS);
+    mt_table_columns(t, {"from_class", "class", MT_UNIT_TEXT}, {"to_class", "class", MT_UNIT_TEXT},
+                     {"link", "link", MT_UNIT_TEXT}, {"pairs", "pairs", MT_UNIT_COUNT},
+                     {"least_bandwidth_Bps", "bandwidth from", MT_UNIT_BPS}, {"most_bandwidth_Bps", "to", MT_UNIT_BPS},
+                     {"least_latency_s", "latency from", MT_UNIT_SECONDS}, {"most_latency_s", "to", MT_UNIT_SECONDS});
     for (int i = 0; i < p.nrows; i++) {
         const struct pair_class *row = &p.rows[i];
         mt_table_row(t);

@@ -25,11 +25,9 @@ void mt_cluster_add_nodes(const struct mt_cluster *c, struct mt_tables *out) {
         mt_tables_add(out, "nodes", "nodes",
                       mt_arena_printf(&out->arena, "network: %s%s%s", mt_cluster_link_name(c, c->network),
                                       c->nccl ? "; NCCL " : "", c->nccl ? c->nccl : ""));
-    mt_table_column(t, "node", "node", MT_UNIT_TEXT);
-    mt_table_column(t, "devices", "devices", MT_UNIT_COUNT);
-    mt_table_column(t, "cores", "cores", MT_UNIT_COUNT);
-    mt_table_column(t, "memory_bytes", "memory", MT_UNIT_BYTES);
-    mt_table_column(t, "inside", "inside", MT_UNIT_TEXT);
+    mt_table_columns(t, {"node", "node", MT_UNIT_TEXT}, {"devices", "devices", MT_UNIT_COUNT},
+                     {"cores", "cores", MT_UNIT_COUNT}, {"memory_bytes", "memory", MT_UNIT_BYTES},
+                     {"inside", "inside", MT_UNIT_TEXT});
     mt_table_column(t, "egress_Bps", "egress", MT_UNIT_BPS)->machines_only = !rates;
     mt_table_column(t, "ingress_Bps", "ingress", MT_UNIT_BPS)->machines_only = !rates;
     mt_table_column(t, "driver", "driver", MT_UNIT_TEXT)->machines_only = !driver;
@@ -54,9 +52,8 @@ void mt_cluster_add_devices(const struct mt_cluster *c, struct mt_tables *out) {
     bool emulated = false, masks = false, gpus = !strcmp(mt_cluster_kind(c), "cuda");
     for (int d = 0; d < c->ndevices; d++) emulated |= c->devices[d].emulated != 1, masks |= c->devices[d].mask[0] != 0;
     struct mt_table *t = mt_tables_add(out, "devices", "devices", "speed is relative to the class");
-    mt_table_column(t, "rank", "rank", MT_UNIT_COUNT);
-    mt_table_column(t, "node", "node", MT_UNIT_TEXT);
-    mt_table_column(t, "class", "class", MT_UNIT_TEXT);
+    mt_table_columns(t, {"rank", "rank", MT_UNIT_COUNT}, {"node", "node", MT_UNIT_TEXT},
+                     {"class", "class", MT_UNIT_TEXT});
     mt_table_column(t, "speed", "speed", MT_UNIT_NUMBER)->decimals = 3;
     mt_table_column(t, "speed_error", "+-", MT_UNIT_FRACTION);
     mt_table_column(t, "emulated", "emulated", MT_UNIT_NUMBER)->machines_only = !emulated;

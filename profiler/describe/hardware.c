@@ -189,9 +189,8 @@ static void add_hardware(struct mt_tables *out) {
     mt_table_column(t, "memory_bytes", "memory", MT_UNIT_BYTES);
     mt_table_column(t, "memory_Bps", "streaming", MT_UNIT_BPS);
     mt_table_column(t, "reached", "reached", MT_UNIT_NUMBER)->decimals = 2;
-    mt_table_column(t, "link", "link", MT_UNIT_TEXT);
-    mt_table_column(t, "link_Bps", "one way", MT_UNIT_BPS);
-    mt_table_column(t, "cannot_run", "", MT_UNIT_TEXT);
+    mt_table_columns(t, {"link", "link", MT_UNIT_TEXT}, {"link_Bps", "one way", MT_UNIT_BPS},
+                     {"cannot_run", "", MT_UNIT_TEXT});
     for (int i = 0; i < NROWS; i++) {
         const struct mt_hardware *row = &rows[i];
         bool runs = row->capability == 0 || row->capability >= MT_CAPABILITY_LEAST;

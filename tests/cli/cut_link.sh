@@ -48,27 +48,14 @@ cut() {
   hosts_up "" "$folder/own"
   on_hosts -x FAULTS_PRELOAD="$preload" -x MOTLEY_FAULT="$2:$1:NONE" -x MOTLEY_FAULT_FOLDER="$folder" -n 2 \
     "$folder/rank.sh" $MOTLEY train long.json --data text.txt --out run --checkpoint-every 20 --steps 60 >run.txt 2>&1 &
-  local job=$! alive pid start
+  local job=$!
   for _ in $(seq 6000); do
     if [ -e reached ]; then break; fi
     sleep 0.05
   done
   [ -e reached ] || fail "phase $1 was not reached: $(cat run.txt)"
   ip -n $HOST_A link set v$HOST_A down
-  start=$SECONDS
-  while :; do
-    alive=""
-    for pid in $(cat pid.*); do
-      if grep -qs "motley" "/proc/$pid/cmdline"; then alive+=" $pid"; fi
-    done
-    [ -n "$alive" ] || break
-    if [ $((SECONDS - start)) -gt 300 ]; then
-      kill -KILL $alive
-      fail "$1: still there:$alive: $(cat run.txt)"
-    fi
-    sleep 0.1
-  done
-  echo "$1, rank $2: all ended $((SECONDS - start)) s after the cut: $(grep '^motley: rank' run.txt || true)"
+  ranks_end 300 "$1, rank $2"
   for _ in $(seq 3000); do # mpirun may wait for the other host's daemon; what rank 0 says must be there by then
     if [ -e left.0 ] && grep -q "^motley: rank 1 on $HOST_B has .*was last in" run.txt; then break; fi
     sleep 0.1

@@ -10,31 +10,14 @@ here=$(hostname)
 preload=$FAULTS
 if sanitized; then preload="$(gcc -print-file-name=libasan.so):$FAULTS"; fi
 
-ranks_end() { # within so many seconds all ranks are gone
-  local until=$((SECONDS + $1)) pid alive
-  while :; do
-    alive=""
-    for pid in $(cat pid.*); do
-      if grep -qs motley "/proc/$pid/cmdline"; then alive+=" $pid"; fi
-    done
-    [ -n "$alive" ] || return 0
-    if [ $SECONDS -ge $until ]; then
-      kill -KILL $alive
-      fail "still there:$alive: $(cat run.txt)"
-    fi
-    sleep 0.1
-  done
-}
-
 # fault RANK PHASE SIGNAL "WHERE": what the rank was last heard to do.
 fault() {
   local code=0 other=$((1 - $1))
   rm -rf run run.txt pid.* reached
   timeout -k 1 600 mpirun -x LD_PRELOAD="$preload" -x MOTLEY_FAULT="$1:$2:$3" -n 2 $MOTLEY train plan.json \
     --data text.txt --out run --checkpoint-every 20 --steps 60 --heartbeat "$heartbeat" >run.txt 2>&1 || code=$?
-  echo "rank $1, $2, signal $3: $(grep "^motley: rank $1" run.txt || tail -n 3 run.txt)"
   [ $code != 0 ] && [ $code != 124 ] || fail "rank $1, $2, signal $3: code $code: $(cat run.txt)"
-  ranks_end 300
+  ranks_end 300 "rank $1, $2, signal $3"
   grep -q "^motley: rank $1 on $here has .*was last in .*$4" run.txt || fail "rank $1 is not named: $(cat run.txt)"
   [ "$(grep -c "^motley: rank" run.txt)" = 1 ] || fail "more than one line: $(cat run.txt)"
   ! grep -q "^motley: rank $other on $here has" run.txt || fail "rank $other is named: $(cat run.txt)"
@@ -72,7 +55,7 @@ hang() { # RANK PHASE DEADLINE TEXT
   timeout -k 1 600 mpirun -x LD_PRELOAD="$preload" -x MOTLEY_FAULT="$1:$2:HANG" -n 2 $MOTLEY train plan.json \
     --data text.txt --out run --checkpoint-every 20 --steps 60 --deadline "$3" >run.txt 2>&1 || code=$?
   [ $code = 4 ] || fail "rank $1 hangs, $2: code $code: $(cat run.txt)"
-  ranks_end 300
+  ranks_end 300 "rank $1 hangs, $2"
   grep -q "^motley: rank $1 on $here has made no progress for .* s, in $4" run.txt || fail "$2: $(cat run.txt)"
 }
 hang 1 forward 2 "step [0-9]*, [a-z]" # an operator; collectives' names begin otherwise
@@ -85,7 +68,7 @@ code=0
 timeout -k 1 600 mpirun -x LD_PRELOAD="$preload" -x MOTLEY_FAULT=1:between:STOP -n 2 $MOTLEY train plan.json \
   --data text.txt --out run --steps 60 --heartbeat 0 --deadline 1 >run.txt 2>&1 || code=$?
 [ $code = 4 ] || fail "rank 1, between, not watched: code $code: $(cat run.txt)"
-ranks_end 300
+ranks_end 300 "rank 1, between, not watched"
 grep -q "^motley: rank 0 on $here: step [0-9]*: cpu.*: no answer from the other ranks for .* s$" run.txt || fail "$(cat run.txt)"
 
 # The whole job, stopped for longer than any silence that is allowed, goes on.

@@ -34,16 +34,9 @@ train() {
     "$MOTLEY" "$@"
 }
 
-alive() { # the ranks that are not gone; zombies are
-  local pid
-  for pid in $(cat pid.*); do
-    if grep -qs '^State:[[:space:]]*[^ZX]' "/proc/$pid/status"; then echo "$pid"; fi
-  done
-}
-
 # fault RANK SIGNAL SECONDS PATTERN FLAG...: within so many seconds all are gone, and the output has the pattern.
 fault() {
-  local rank=$1 signal=$2 seconds=$3 pattern=$4 code=0 job began step
+  local rank=$1 signal=$2 seconds=$3 pattern=$4 code=0 job
   shift 4
   rm -rf run run.txt pid.*
   train "$N" plan.json --out run --checkpoint-every "$every" --log-every 1 "$@" >run.txt 2>&1 &
@@ -53,18 +46,8 @@ fault() {
     sleep 0.1
   done
   grep -q '^step [3-9][0-9]/' run.txt || fail "it does not train: $(cat run.txt)"
-  began=$(date +%s%N)
   kill "-$signal" "$(cat "pid.$rank")"
-  while [ -n "$(alive)" ]; do
-    if [ $((($(date +%s%N) - began) / 1000000)) -gt $((seconds * 1000)) ]; then
-      echo "still there: $(alive)"
-      cat run.txt
-      kill -KILL $(alive)
-      fail "rank $rank, signal $signal, flags '$*': ranks are left after $seconds s"
-    fi
-    sleep 0.05
-  done
-  echo "rank $rank, signal $signal, $*: all gone after $((($(date +%s%N) - began) / 1000000)) ms: $(grep '^motley: rank' run.txt || tail -n 2 run.txt)"
+  ranks_end "$seconds" "rank $rank, signal $signal, flags '$*'"
   wait $job || code=$?
   [ $code != 0 ] || fail "rank $rank, signal $signal, flags '$*': it ended well: $(cat run.txt)"
   grep -q "$pattern" run.txt || fail "no '$pattern': $(cat run.txt)"

@@ -28,17 +28,10 @@ train() {
     exec "$0" train "$@" --device cuda --data text.txt --val-fraction 0' "$MOTLEY" "$@"
 }
 
-alive() { # the ranks that are not gone; zombies are
-  local pid
-  for pid in $(cat pid.*); do
-    if grep -qs '^State:[[:space:]]*[^ZX]' "/proc/$pid/status"; then echo "$pid"; fi
-  done
-}
-
 # fault FORM SIGNAL PATTERN FLAG...: to rank 1, or HOLD; within ten seconds all are gone, and the output has the pattern.
 # EARLY: held in the first step, which is not captured yet.
 fault() {
-  local form=$1 signal=$2 pattern=$3 code=0 job began
+  local form=$1 signal=$2 pattern=$3 code=0 job
   shift 3
   rm -rf run run.txt pid.* ran.* hold
   [ "$signal" != EARLY ] || touch hold
@@ -57,22 +50,12 @@ fault() {
       nccl) [ -f ran.overlap_begin ] && [ ! -f ran.overlap_await ] && [ ! -f ran.overlap_fused ] || fail "it is not by NCCL" ;;
     esac
   fi
-  began=$(date +%s%N)
   case $signal in
     HOLD) touch hold ;;
     EARLY) ;;
     *) kill "-$signal" "$(cat pid.1)" ;;
   esac
-  while [ -n "$(alive)" ]; do
-    if [ $((($(date +%s%N) - began) / 1000000)) -gt 10000 ]; then
-      echo "still there: $(alive)"
-      cat run.txt
-      kill -KILL $(alive)
-      fail "$form, $signal, flags '$*': ranks are left after 10 s"
-    fi
-    sleep 0.05
-  done
-  echo "$form, $signal, $*: all gone after $((($(date +%s%N) - began) / 1000000)) ms: $(grep '^motley: rank' run.txt || tail -n 2 run.txt)"
+  ranks_end 10 "$form, $signal, flags '$*'"
   wait $job || code=$?
   [ $code != 0 ] || fail "$form, $signal, flags '$*': it ended well: $(cat run.txt)"
   grep -q "$pattern" run.txt || fail "no '$pattern': $(cat run.txt)"

@@ -32,6 +32,30 @@ wait_for() {
   fail "waited for: $1: $(cat run.txt)"
 }
 
+# The ranks that left their process numbers in pid.* and are not gone; a zombie is.
+ranks_alive() {
+  local pid
+  for pid in $(cat pid.*); do
+    if grep -qs '^State:[[:space:]]*[^ZX]' "/proc/$pid/status"; then echo "$pid"; fi
+  done
+}
+
+# ranks_end SECONDS CASE: all of them are gone within so many seconds; says how long it took. The run writes run.txt.
+ranks_end() {
+  local began now alive
+  began=$(date +%s%N)
+  while alive=$(ranks_alive) && [ -n "$alive" ]; do
+    now=$(date +%s%N)
+    if [ $((now - began)) -gt $(($1 * 1000000000)) ]; then
+      kill -KILL $alive
+      fail "$2: still there after $1 s: $alive: $(cat run.txt)"
+    fi
+    sleep 0.05
+  done
+  now=$(date +%s%N)
+  echo "$2: all gone after $(((now - began) / 1000000)) ms: $(grep '^motley: rank' run.txt || tail -n 2 run.txt)"
+}
+
 # The tensors of a checkpoint, without its headers: weights, then optimizer state.
 tensors() {
   local file

@@ -84,6 +84,10 @@ struct mt_column *mt_table_column(struct mt_table *t, const char *key, const cha
     return add_column(t, key, title, unit);
 }
 
+void mt_table_add_columns(struct mt_table *t, size_t count, const struct mt_heading *headings) {
+    for (size_t i = 0; i < count; i++) mt_table_column(t, headings[i].key, headings[i].title, headings[i].unit);
+}
+
 void mt_table_row(struct mt_table *t) {
     mt_arena_grow(t->arena, &t->rows, t->nrows, &t->rows_capacity, sizeof *t->rows);
     t->rows[t->nrows++] = (struct mt_row){.cells = mt_new(t->arena, struct mt_cell, t->ncolumns)};

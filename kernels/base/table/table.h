@@ -7,9 +7,8 @@
  *     struct mt_tables doc = MT_TABLES_INIT;
  *     mt_tables_say(&doc, "plan  %s", plan->hash);                                // for people
  *     struct mt_table *t = mt_tables_add(&doc, "ranks", "ranks", "speed is relative");
- *     mt_table_column(t, "rank", "rank", MT_UNIT_COUNT);                          // JSON's key; the title; the unit
- *     mt_table_column(t, "host", "host", MT_UNIT_TEXT);
- *     mt_table_column(t, "step_s", "step", MT_UNIT_SECONDS);
+ *     mt_table_columns(t, {"rank", "rank", MT_UNIT_COUNT},                        // JSON's key; the title; the unit
+ *                      {"host", "host", MT_UNIT_TEXT}, {"step_s", "step", MT_UNIT_SECONDS});
  *     for (int r = 0; r < n; r++) {
  *         mt_table_row(t);
  *         mt_cell_int(t, r), mt_cell_text(t, "%s", host[r]), mt_cell_real(t, step_s[r]);
@@ -126,6 +125,16 @@ struct mt_table *mt_tables_find(const struct mt_tables *doc, const char *name);
 
 /* Columns are added before rows; the one returned, to be changed, is valid until the next is added. */
 struct mt_column *mt_table_column(struct mt_table *table, const char *key, const char *title, enum mt_unit unit);
+
+/* Several: mt_table_columns(table, {"rank", "rank", MT_UNIT_COUNT}, {"host", "host", MT_UNIT_TEXT}); */
+struct mt_heading {
+    const char *key, *title;
+    enum mt_unit unit;
+};
+void mt_table_add_columns(struct mt_table *table, size_t count, const struct mt_heading *headings);
+#define mt_table_columns(table, ...)                                                                                   \
+    mt_table_add_columns((table), sizeof(struct mt_heading[]){__VA_ARGS__} / sizeof(struct mt_heading),                \
+                         (const struct mt_heading[]){__VA_ARGS__})
 
 void mt_table_row(struct mt_table *table);
 void mt_table_total(struct mt_table *table); /* a row of sums */

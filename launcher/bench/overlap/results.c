@@ -91,10 +91,8 @@ void mt_bench_case_tell(struct mt_bench_case *c) {
     t->title = mt_arena_printf(t->arena, "%s %lld,%lld,%lld", mt_overlap_name(c->problem.form), (long long)c->shape[0],
                                (long long)c->shape[1], (long long)c->shape[2]);
     add_case_columns(t, true);
-    mt_table_column(t, "variant", "variant", MT_UNIT_TEXT);
-    mt_table_column(t, "time_s", "measured", MT_UNIT_SECONDS);
-    mt_table_column(t, "predicted_s", "predicted", MT_UNIT_SECONDS);
-    mt_table_column(t, "prediction_error", "error", MT_UNIT_CHANGE);
+    mt_table_columns(t, {"variant", "variant", MT_UNIT_TEXT}, {"time_s", "measured", MT_UNIT_SECONDS},
+                     {"predicted_s", "predicted", MT_UNIT_SECONDS}, {"prediction_error", "error", MT_UNIT_CHANGE});
     mt_table_column(t, "eta", "eta", MT_UNIT_RATIO)->decimals = 3;
     mt_table_column(t, "speedup", "over sequential", MT_UNIT_RATIO)->decimals = 3;
     mt_table_column(t, "verdict", "", MT_UNIT_TEXT);
@@ -148,13 +146,10 @@ void mt_bench_overlap_summarise(struct mt_bench_overlap *b) {
     struct mt_table *t = mt_tables_add(&b->doc, "overlap", "forms chosen by prediction",
                                        "eta: the longer of the GEMM and the collective over the whole");
     add_case_columns(t, false);
-    mt_table_column(t, "gemm_s", "GEMM", MT_UNIT_SECONDS);
-    mt_table_column(t, "collective_s", "collective", MT_UNIT_SECONDS);
-    mt_table_column(t, "collective", "by", MT_UNIT_TEXT);
-    mt_table_column(t, "sequential_s", "sequential", MT_UNIT_SECONDS);
-    mt_table_column(t, "chosen", "chosen", MT_UNIT_TEXT);
-    mt_table_column(t, "chosen_s", "takes", MT_UNIT_SECONDS);
-    mt_table_column(t, "prediction_error", "prediction", MT_UNIT_CHANGE);
+    mt_table_columns(t, {"gemm_s", "GEMM", MT_UNIT_SECONDS}, {"collective_s", "collective", MT_UNIT_SECONDS},
+                     {"collective", "by", MT_UNIT_TEXT}, {"sequential_s", "sequential", MT_UNIT_SECONDS},
+                     {"chosen", "chosen", MT_UNIT_TEXT}, {"chosen_s", "takes", MT_UNIT_SECONDS},
+                     {"prediction_error", "prediction", MT_UNIT_CHANGE});
     mt_table_column(t, "eta", "eta", MT_UNIT_RATIO)->decimals = 3;
     mt_table_column(t, "speedup", "over sequential", MT_UNIT_RATIO)->decimals = 3;
     mt_table_column(t, "best", "best", MT_UNIT_TEXT);

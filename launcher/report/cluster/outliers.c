@@ -61,11 +61,9 @@ void mt_report_outliers(struct mt_page *page, const struct mt_cluster *c) {
     struct mt_table *t = mt_page_table(page, "devices", "Speed of each device, relative to its class", "");
     mt_table_column(t, "who", "ranks", MT_UNIT_TEXT);
     mt_table_column(t, "ranks", "ranks", MT_UNIT_RANKS)->machines_only = true;
-    mt_table_column(t, "class", "class", MT_UNIT_TEXT);
-    mt_table_column(t, "speed", "speed", MT_UNIT_NUMBER);
-    mt_table_column(t, "speed_error", "error", MT_UNIT_FRACTION);
-    mt_table_column(t, "emulated", "emulated", MT_UNIT_NUMBER);
-    mt_table_column(t, "stolen", "time taken by others", MT_UNIT_FRACTION);
+    mt_table_columns(t, {"class", "class", MT_UNIT_TEXT}, {"speed", "speed", MT_UNIT_NUMBER},
+                     {"speed_error", "error", MT_UNIT_FRACTION}, {"emulated", "emulated", MT_UNIT_NUMBER},
+                     {"stolen", "time taken by others", MT_UNIT_FRACTION});
     struct mt_bars bars = {
         .axis = {.title = "speed", .unit = MT_UNIT_NUMBER}, .dots = true, .zero = true, .rows = rows, .mark = NAN};
     bars.nrows = list_speeds(page, c, odd, rows, t);

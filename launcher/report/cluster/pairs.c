@@ -42,11 +42,9 @@ static void choose(const struct mt_cluster *c, struct chosen *chosen) {
 }
 
 static void tabulate(const struct mt_cluster *c, const struct chosen *chosen, struct mt_table *t) {
-    mt_table_column(t, "from", "from rank", MT_UNIT_COUNT);
-    mt_table_column(t, "to", "to rank", MT_UNIT_COUNT);
-    mt_table_column(t, "link", "link", MT_UNIT_TEXT);
-    mt_table_column(t, "latency_s", "latency", MT_UNIT_SECONDS);
-    mt_table_column(t, "bandwidth_Bps", "bandwidth", MT_UNIT_BPS);
+    mt_table_columns(t, {"from", "from rank", MT_UNIT_COUNT}, {"to", "to rank", MT_UNIT_COUNT},
+                     {"link", "link", MT_UNIT_TEXT}, {"latency_s", "latency", MT_UNIT_SECONDS},
+                     {"bandwidth_Bps", "bandwidth", MT_UNIT_BPS});
     for (int i = 0; i < chosen->n; i++)
         for (int j = 0; j < chosen->n; j++) {
             if (i == j) continue;

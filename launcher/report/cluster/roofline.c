@@ -116,9 +116,8 @@ static void report_class(struct mt_page *page, const struct mt_cluster_class *cl
         page, mt_arena_printf(&page->arena, "roofline-%d", number),
         mt_arena_printf(&page->arena, "Roofline of %s (%s)", class->name, class->model),
         mt_arena_printf(&page->arena, "memory: %s", mt_page_quantity(page, MT_UNIT_BPS, class->memory_Bps)));
-    mt_table_column(t, "rate", "rate", MT_UNIT_TEXT);
-    mt_table_column(t, "peak_flops", "peak", MT_UNIT_FLOPS);
-    mt_table_column(t, "ridge", "level from, flop/B", MT_UNIT_NUMBER);
+    mt_table_columns(t, {"rate", "rate", MT_UNIT_TEXT}, {"peak_flops", "peak", MT_UNIT_FLOPS},
+                     {"ridge", "level from, flop/B", MT_UNIT_NUMBER});
     for (int i = 0; i < roofs.n; i++) {
         mt_table_row(t);
         mt_cell_text(t, "%s", roofs.series[i].name);

@@ -110,13 +110,10 @@ static void fill_box(const struct kinds *k, struct kind *kind) {
 
 static void tabulate(const struct kinds *k, struct mt_table *t) {
     const struct mt_cluster *c = k->cluster;
-    mt_table_column(t, "nodes", "nodes", MT_UNIT_COUNT);
-    mt_table_column(t, "name", "name", MT_UNIT_TEXT);
-    mt_table_column(t, "devices", "devices of each", MT_UNIT_TEXT);
-    mt_table_column(t, "inside", "link inside", MT_UNIT_TEXT);
-    mt_table_column(t, "inside_Bps", "of a pair", MT_UNIT_BPS);
-    mt_table_column(t, "egress_Bps", "sends at most", MT_UNIT_BPS);
-    mt_table_column(t, "ingress_Bps", "receives at most", MT_UNIT_BPS);
+    mt_table_columns(t, {"nodes", "nodes", MT_UNIT_COUNT}, {"name", "name", MT_UNIT_TEXT},
+                     {"devices", "devices of each", MT_UNIT_TEXT}, {"inside", "link inside", MT_UNIT_TEXT},
+                     {"inside_Bps", "of a pair", MT_UNIT_BPS}, {"egress_Bps", "sends at most", MT_UNIT_BPS},
+                     {"ingress_Bps", "receives at most", MT_UNIT_BPS});
     for (int i = 0; i < k->count; i++) {
         const struct kind *kind = &k->items[i];
         const char *devices = "";

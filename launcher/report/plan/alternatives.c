@@ -122,9 +122,8 @@ static void report_binding(struct mt_page *page, const struct mt_bottlenecks *b)
     mt_page_say(page, "%s.", mt_bottlenecks_text(b, text));
     struct mt_table *t =
         mt_page_table(page, "binds", "Time saved by one percent more of each resource", "shares solved again");
-    mt_table_column(t, "resource", "resource", MT_UNIT_TEXT);
-    mt_table_column(t, "saves_s", "saves a step", MT_UNIT_SECONDS);
-    mt_table_column(t, "part", "of the step", MT_UNIT_FRACTION);
+    mt_table_columns(t, {"resource", "resource", MT_UNIT_TEXT}, {"saves_s", "saves a step", MT_UNIT_SECONDS},
+                     {"part", "of the step", MT_UNIT_FRACTION});
     for (int i = 0; i < b->ntried && shown < MOST_ROWS; i++) {
         double saves_s = fmax(b->items[i].saves_s, 0);
         mt_table_row(t);

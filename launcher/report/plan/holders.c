@@ -152,10 +152,9 @@ void mt_report_memory(struct mt_page *page, const struct mt_report_kinds *k) {
     struct mt_bar *rows = mt_new(&page->arena, struct mt_bar, n + 1);
     struct mt_table *t = mt_page_table(page, "memory", "Memory of each rank against its limit", "");
     mt_report_kind_columns(t);
-    mt_table_column(t, "state_bytes", "parameters and state", MT_UNIT_BYTES);
-    mt_table_column(t, "rest_bytes", "activations, gradients, messages", MT_UNIT_BYTES);
-    mt_table_column(t, "communicator_bytes", "communicators", MT_UNIT_BYTES);
-    mt_table_column(t, "limit_bytes", "limit", MT_UNIT_BYTES);
+    mt_table_columns(t, {"state_bytes", "parameters and state", MT_UNIT_BYTES},
+                     {"rest_bytes", "activations, gradients, messages", MT_UNIT_BYTES},
+                     {"communicator_bytes", "communicators", MT_UNIT_BYTES}, {"limit_bytes", "limit", MT_UNIT_BYTES});
     for (int i = 0; i < k->n; i++) {
         int r = k->items[i].ranks[0];
         const struct mt_plan_memory *m = &p->memory[r];

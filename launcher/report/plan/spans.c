@@ -171,9 +171,8 @@ void mt_spans_columns(struct mt_table *t) {
     mt_table_column(t, "stream", "stream", MT_UNIT_TEXT)->once = true;
     mt_table_column(t, "start_s", "start", MT_UNIT_SECONDS)->decimals = 2;
     mt_table_column(t, "end_s", "end", MT_UNIT_SECONDS)->decimals = 2;
-    mt_table_column(t, "what", "what", MT_UNIT_TEXT);
-    mt_table_column(t, "name", "name", MT_UNIT_TEXT);
-    mt_table_column(t, "spans", "spans", MT_UNIT_COUNT);
+    mt_table_columns(t, {"what", "what", MT_UNIT_TEXT}, {"name", "name", MT_UNIT_TEXT},
+                     {"spans", "spans", MT_UNIT_COUNT});
 }
 
 void mt_spans_rows(const struct mt_drawn_lane *lanes, int nlanes, struct mt_table *t) {

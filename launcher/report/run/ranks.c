@@ -9,17 +9,14 @@
 enum { MOST_ROWS = 24 };
 
 static void add_columns(struct mt_table *t, bool predicted) {
-    mt_table_column(t, "rank", "rank", MT_UNIT_COUNT);
-    mt_table_column(t, "host", "host", MT_UNIT_TEXT);
-    mt_table_column(t, "device", "device", MT_UNIT_TEXT);
-    mt_table_column(t, "samples", "samples", MT_UNIT_COUNT);
-    mt_table_column(t, "compute_s", "computing", MT_UNIT_SECONDS);
+    mt_table_columns(t, {"rank", "rank", MT_UNIT_COUNT}, {"host", "host", MT_UNIT_TEXT},
+                     {"device", "device", MT_UNIT_TEXT}, {"samples", "samples", MT_UNIT_COUNT},
+                     {"compute_s", "computing", MT_UNIT_SECONDS});
     if (predicted) mt_table_column(t, "predicted_compute_s", "predicted", MT_UNIT_SECONDS);
     mt_table_column(t, "wait_s", "waiting", MT_UNIT_SECONDS);
     if (predicted) mt_table_column(t, "predicted_wait_s", "predicted", MT_UNIT_SECONDS);
-    mt_table_column(t, "comm_s", "in collectives", MT_UNIT_SECONDS);
-    mt_table_column(t, "memory_bytes", "memory", MT_UNIT_BYTES);
-    mt_table_column(t, "planned_bytes", "planned", MT_UNIT_BYTES);
+    mt_table_columns(t, {"comm_s", "in collectives", MT_UNIT_SECONDS}, {"memory_bytes", "memory", MT_UNIT_BYTES},
+                     {"planned_bytes", "planned", MT_UNIT_BYTES});
     mt_table_fold(t, 2, "ranks");
 }
 

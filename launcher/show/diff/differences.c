@@ -244,11 +244,8 @@ static void cell_fact(struct mt_table *t, const struct mt_fact *fact, int most) 
 static void add_all(const struct differences *d, struct mt_tables *out) {
     struct mt_table *t = mt_tables_add(out, "differences", "", "");
     t->machines_only = true;
-    mt_table_column(t, "what", "", MT_UNIT_TEXT);
-    mt_table_column(t, "unit", "", MT_UNIT_TEXT);
-    mt_table_column(t, "first", "first", MT_UNIT_ANY);
-    mt_table_column(t, "second", "second", MT_UNIT_ANY);
-    mt_table_column(t, "change", "", MT_UNIT_CHANGE);
+    mt_table_columns(t, {"what", "", MT_UNIT_TEXT}, {"unit", "", MT_UNIT_TEXT}, {"first", "first", MT_UNIT_ANY},
+                     {"second", "second", MT_UNIT_ANY}, {"change", "", MT_UNIT_CHANGE});
     for (int i = 0; i < d->count; i++) {
         const struct mt_fact *fact = d->items[i].a ? d->items[i].a : d->items[i].b;
         mt_table_row(t);
@@ -288,9 +285,8 @@ static void add_lines(const struct differences *d, enum level level, bool one_sc
     t->indent = 0;
     mt_table_column(t, "what", "", MT_UNIT_TEXT);
     mt_table_column(t, "count", "count", MT_UNIT_COUNT)->machines_only = wide;
-    mt_table_column(t, "first", "first", MT_UNIT_ANY);
-    mt_table_column(t, "second", "second", MT_UNIT_ANY);
-    mt_table_column(t, "change", "", MT_UNIT_CHANGE);
+    mt_table_columns(t, {"first", "first", MT_UNIT_ANY}, {"second", "second", MT_UNIT_ANY},
+                     {"change", "", MT_UNIT_CHANGE});
     for (int i = 0; i < d->count; i++) {
         const struct difference *item = &d->items[i];
         if (!item->count) continue;

@@ -8,18 +8,12 @@
 
 static void add_catalogue(const struct mt_purchase *p, struct mt_tables *out) {
     struct mt_table *t = mt_tables_add(out, "catalogue", "catalogue", "of a node, with all its devices");
-    mt_table_column(t, "name", "name", MT_UNIT_TEXT);
-    mt_table_column(t, "devices", "devices", MT_UNIT_COUNT);
-    mt_table_column(t, "device", "device", MT_UNIT_TEXT);
-    mt_table_column(t, "memory_bytes", "memory of one", MT_UNIT_BYTES);
-    mt_table_column(t, "price", "price", MT_UNIT_MONEY);
-    mt_table_column(t, "per_hour", "an hour", MT_UNIT_MONEY);
-    mt_table_column(t, "power_W", "power", MT_UNIT_WATTS);
-    mt_table_column(t, "rack_units", "rack units", MT_UNIT_NUMBER);
-    mt_table_column(t, "link", "link", MT_UNIT_TEXT);
-    mt_table_column(t, "link_Bps", "one way", MT_UNIT_BPS);
-    mt_table_column(t, "net_bps", "net", MT_UNIT_BITPS);
-    mt_table_column(t, "power_source", "power by", MT_UNIT_TEXT);
+    mt_table_columns(t, {"name", "name", MT_UNIT_TEXT}, {"devices", "devices", MT_UNIT_COUNT},
+                     {"device", "device", MT_UNIT_TEXT}, {"memory_bytes", "memory of one", MT_UNIT_BYTES},
+                     {"price", "price", MT_UNIT_MONEY}, {"per_hour", "an hour", MT_UNIT_MONEY},
+                     {"power_W", "power", MT_UNIT_WATTS}, {"rack_units", "rack units", MT_UNIT_NUMBER},
+                     {"link", "link", MT_UNIT_TEXT}, {"link_Bps", "one way", MT_UNIT_BPS},
+                     {"net_bps", "net", MT_UNIT_BITPS}, {"power_source", "power by", MT_UNIT_TEXT});
     for (int i = 0; i < p->nitems; i++) {
         const struct mt_purchase_item *item = &p->items[i];
         mt_table_row(t);
@@ -55,14 +49,10 @@ static void say_excluded(const struct mt_purchase *p, struct mt_tables *out) {
 
 static void add_jobs(const struct mt_purchase *p, struct mt_tables *out) {
     struct mt_table *t = mt_tables_add(out, "jobs", "jobs", "one after another");
-    mt_table_column(t, "job", "", MT_UNIT_COUNT);
-    mt_table_column(t, "model", "model", MT_UNIT_TEXT);
-    mt_table_column(t, "batch", "batch", MT_UNIT_COUNT);
-    mt_table_column(t, "seq", "seq", MT_UNIT_COUNT);
-    mt_table_column(t, "precision", "precision", MT_UNIT_TEXT);
-    mt_table_column(t, "steps", "steps", MT_UNIT_QUANTITY);
-    mt_table_column(t, "tokens", "tokens", MT_UNIT_QUANTITY);
-    mt_table_column(t, "deadline_s", "deadline", MT_UNIT_SECONDS);
+    mt_table_columns(t, {"job", "", MT_UNIT_COUNT}, {"model", "model", MT_UNIT_TEXT}, {"batch", "batch", MT_UNIT_COUNT},
+                     {"seq", "seq", MT_UNIT_COUNT}, {"precision", "precision", MT_UNIT_TEXT},
+                     {"steps", "steps", MT_UNIT_QUANTITY}, {"tokens", "tokens", MT_UNIT_QUANTITY},
+                     {"deadline_s", "deadline", MT_UNIT_SECONDS});
     for (int j = 0; j < p->njobs; j++) {
         const struct mt_purchase_job *job = &p->jobs[j];
         mt_table_row(t);
@@ -78,16 +68,11 @@ static void add_jobs(const struct mt_purchase *p, struct mt_tables *out) {
 }
 
 static void add_row_columns(struct mt_table *t) {
-    mt_table_column(t, "what", "", MT_UNIT_TEXT);
-    mt_table_column(t, "devices", "devices", MT_UNIT_COUNT);
-    mt_table_column(t, "time_s", "time", MT_UNIT_SECONDS);
-    mt_table_column(t, "error_below", "- band", MT_UNIT_FRACTION);
-    mt_table_column(t, "error", "+ band", MT_UNIT_FRACTION);
-    mt_table_column(t, "price", "price", MT_UNIT_MONEY);
-    mt_table_column(t, "per_hour", "an hour", MT_UNIT_MONEY);
-    mt_table_column(t, "cost", "cost", MT_UNIT_MONEY);
-    mt_table_column(t, "power_W", "power", MT_UNIT_WATTS);
-    mt_table_column(t, "rack_units", "rack units", MT_UNIT_NUMBER);
+    mt_table_columns(t, {"what", "", MT_UNIT_TEXT}, {"devices", "devices", MT_UNIT_COUNT},
+                     {"time_s", "time", MT_UNIT_SECONDS}, {"error_below", "- band", MT_UNIT_FRACTION},
+                     {"error", "+ band", MT_UNIT_FRACTION}, {"price", "price", MT_UNIT_MONEY},
+                     {"per_hour", "an hour", MT_UNIT_MONEY}, {"cost", "cost", MT_UNIT_MONEY},
+                     {"power_W", "power", MT_UNIT_WATTS}, {"rack_units", "rack units", MT_UNIT_NUMBER});
 }
 
 static void add_row_cells(const struct mt_purchase_row *row, struct mt_table *t) {
@@ -128,9 +113,8 @@ static void add_configurations(const struct mt_purchase *p, struct mt_tables *ou
     char text[64];
     mt_table_column(t, "row", "", MT_UNIT_COUNT);
     add_row_columns(t);
-    mt_table_column(t, "headroom_bytes", "least memory left", MT_UNIT_BYTES);
-    mt_table_column(t, "remark", "", MT_UNIT_TEXT);
-    mt_table_column(t, "binds", "waits for", MT_UNIT_TEXT);
+    mt_table_columns(t, {"headroom_bytes", "least memory left", MT_UNIT_BYTES}, {"remark", "", MT_UNIT_TEXT},
+                     {"binds", "waits for", MT_UNIT_TEXT});
     mt_table_column(t, "tie", "tie", MT_UNIT_COUNT)->machines_only = true;
     mt_table_column(t, "frontier", "frontier", MT_UNIT_COUNT)->machines_only = true;
     mt_table_column(t, "late", "late", MT_UNIT_COUNT)->machines_only = true;
@@ -164,16 +148,11 @@ static void add_configurations(const struct mt_purchase *p, struct mt_tables *ou
 /* Jobs of the first row. */
 static void add_job_times(const struct mt_purchase *p, struct mt_tables *out) {
     struct mt_table *t = mt_tables_add(out, "job_times", "jobs on configuration 1", "");
-    mt_table_column(t, "job", "", MT_UNIT_COUNT);
-    mt_table_column(t, "step_s", "step", MT_UNIT_SECONDS);
-    mt_table_column(t, "tokens_per_s", "tokens/s", MT_UNIT_QUANTITY);
-    mt_table_column(t, "time_s", "time", MT_UNIT_SECONDS);
-    mt_table_column(t, "end_s", "ends after", MT_UNIT_SECONDS);
-    mt_table_column(t, "idle", "idle devices", MT_UNIT_COUNT);
-    mt_table_column(t, "headroom_bytes", "least memory left", MT_UNIT_BYTES);
-    mt_table_column(t, "headroom_of", "of", MT_UNIT_TEXT);
-    mt_table_column(t, "program", "divides", MT_UNIT_TEXT);
-    mt_table_column(t, "binds", "waits for", MT_UNIT_TEXT);
+    mt_table_columns(t, {"job", "", MT_UNIT_COUNT}, {"step_s", "step", MT_UNIT_SECONDS},
+                     {"tokens_per_s", "tokens/s", MT_UNIT_QUANTITY}, {"time_s", "time", MT_UNIT_SECONDS},
+                     {"end_s", "ends after", MT_UNIT_SECONDS}, {"idle", "idle devices", MT_UNIT_COUNT},
+                     {"headroom_bytes", "least memory left", MT_UNIT_BYTES}, {"headroom_of", "of", MT_UNIT_TEXT},
+                     {"program", "divides", MT_UNIT_TEXT}, {"binds", "waits for", MT_UNIT_TEXT});
     for (int j = 0; j < p->njobs; j++) {
         const struct mt_purchase_job_row *job = &p->rows[0].jobs[j];
         mt_table_row(t);

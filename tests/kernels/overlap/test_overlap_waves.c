@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "kernels/overlap/wave.h"
+#include "tests/kernels/overlap/even.h"
 #include "tests/kernels/overlap/job.h"
 
 static const uint64_t seed = 20261127;
@@ -193,19 +194,10 @@ static int test_job(int n, int number) {
 
 /* Communication overlaps only if it is in several waves, which begin before the GEMM ends. */
 static void test_overlaps(enum mt_overlap_form form, int n) {
+    static const int64_t extents[3] = {8192, 8192, 8192};
     int64_t rows[JOB_RANKS], shares[JOB_RANKS];
-    for (int r = 0; r < n; r++) rows[r] = shares[r] = 8192 / n;
     bool gather = form == MT_OVERLAP_GATHER;
-    struct mt_overlap p = {.form = form,
-                           .n = n,
-                           .m = 8192,
-                           .cols = 8192,
-                           .k = 8192,
-                           .rows = rows,
-                           .shares = shares,
-                           .type = MT_BF16,
-                           .out = MT_BF16,
-                           .wire = MT_BF16};
+    struct mt_overlap p = even_overlap(form, n, extents, MT_BF16, rows, shares);
     struct mt_overlap_waves w;
     mt_overlap_choose_tiles(&p);
     mt_overlap_waves_make(&p, 0, mt_overlap_common_rows(&p), &w);

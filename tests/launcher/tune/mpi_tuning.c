@@ -10,6 +10,7 @@
 #include "planner/plan/planned.h"
 #include "launcher/tune/tuning.h"
 #include "tests/check.h"
+#include "tests/kernels/device/made_up.h"
 
 enum { MOST = 400, LINE = MT_TUNING_KEY + 16 };
 
@@ -117,18 +118,8 @@ static const struct mt_backend *backend_of(struct mt_device *device, const struc
     (void)device, (void)call;
     return &backend;
 }
-static enum mt_status stream_new(struct mt_device *device, const char *name, struct mt_stream **stream,
-                                 struct mt_err *err) {
-    (void)name, (void)err;
-    *stream = calloc(1, sizeof **stream);
-    (*stream)->device = device;
-    return MT_OK;
-}
-static void stream_free(struct mt_stream *stream) {
-    free(stream);
-}
 static const struct mt_device_class tuned_class = {
-    .backend = backend_of, .stream_new = stream_new, .stream_free = stream_free, .tuner = &tuner};
+    .backend = backend_of, .stream_new = made_up_stream_new, .stream_free = made_up_stream_free, .tuner = &tuner};
 static struct mt_device tuned = {.class = &tuned_class, .threads = 1}, plain = {.class = &(struct mt_device_class){0}};
 
 static struct mt_lowered *lowered_of(struct mt_planned *planned, bool overlapped) {

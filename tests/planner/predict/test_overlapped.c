@@ -5,6 +5,7 @@
 #include "profiler/cluster/cluster.h"
 #include "profiler/describe/describe.h"
 #include "tests/check.h"
+#include "tests/kernels/overlap/even.h"
 
 enum { N = 2 };
 
@@ -17,27 +18,31 @@ struct setting {
     int device[N], group[N];
     int64_t rows[N], shares[N];
     struct mt_overlap problem;
+    /* By take_rates. */
+    struct mt_arena arena;
+    struct mt_overlap_rates *rates;
+    struct mt_overlap_links links;
+    double error;
+    bool nominal;
 };
 
 static void begin(struct setting *s, const char *cluster, enum mt_overlap_form form, const int64_t shape[3],
                   enum mt_type type) {
     struct mt_err err = MT_ERR_INIT;
-    bool gather = form == MT_OVERLAP_GATHER;
     *s = (struct setting){.device = {0, 1}, .group = {0, 1}};
     CHECK_OK(mt_cluster_describe(cluster, NULL, &s->cluster, &err), err);
-    for (int r = 0; r < N; r++) s->rows[r] = shape[0] / N, s->shares[r] = shape[1] / N;
     s->costs = (struct mt_costs){.cluster = s->cluster, .nranks = N, .device = s->device};
-    s->problem = (struct mt_overlap){.form = form,
-                                     .n = N,
-                                     .m = shape[0],
-                                     .cols = gather ? shape[1] : shape[2],
-                                     .k = gather ? shape[2] : shape[1],
-                                     .rows = s->rows,
-                                     .shares = s->shares,
-                                     .type = type,
-                                     .out = type,
-                                     .wire = type};
+    s->problem = even_overlap(form, N, shape, type, s->rows, s->shares);
     mt_overlap_choose_tiles(&s->problem);
+}
+
+static void take_rates(struct setting *s) {
+    mt_predict_overlap_rates(&s->costs, &s->problem, s->group, &s->arena, &s->rates, &s->links, &s->error, &s->nominal);
+}
+
+static void end(struct setting *s) {
+    mt_arena_release(&s->arena);
+    mt_cluster_free(s->cluster);
 }
 
 /* Of the two, what is sent: half of the rows, or of the sums, and those again in a reduce. */
@@ -52,32 +57,27 @@ static void test_gpus(void) {
     for (int form = 0; form < MT_OVERLAP_NFORMS; form++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
             struct setting s;
-            struct mt_arena arena = MT_ARENA_INIT;
-            struct mt_overlap_rates *rates;
-            struct mt_overlap_links links;
             struct mt_cost cost;
             struct mt_err err = MT_ERR_INIT;
-            double error;
-            bool nominal;
             begin(&s, "h200:1x2", (enum mt_overlap_form)form, shapes[i], MT_BF16);
             struct mt_cluster_link *link = &s.cluster->links[s.cluster->nodes[0].inside];
             link->copy_Bps = 3.9e11;
             link->puts = (struct mt_cluster_puts){3e-6, 3.6e11, 2e-6, 0.1, 0.2};
-            mt_predict_overlap_rates(&s.costs, &s.problem, s.group, &arena, &rates, &links, &error, &nominal);
+            take_rates(&s);
             for (int r = 0; r < N; r++) {
-                CHECK_EQ(rates[r].units, s.cluster->classes[0].threads);
-                CHECK_EQ(rates[r].workers, 1);
-                CHECK(!rates[r].holds, "copy engines put");
-                CHECK_NEAR(rates[r].compute_slowdown, 1.1, 1e-12);
-                CHECK_NEAR(rates[r].put_slowdown, 1.2, 1e-12);
-                CHECK_NEAR(links.bandwidth_Bps[r * N + !r], 3.9e11, 1);
-                CHECK_NEAR(links.latency_s[r * N + !r], 2e-6, 1e-12);
-                CHECK_NEAR(rates[r].put_s, 6e-6, 1e-12); /* a copy of the rows, and one of the flags */
+                CHECK_EQ(s.rates[r].units, s.cluster->classes[0].threads);
+                CHECK_EQ(s.rates[r].workers, 1);
+                CHECK(!s.rates[r].holds, "copy engines put");
+                CHECK_NEAR(s.rates[r].compute_slowdown, 1.1, 1e-12);
+                CHECK_NEAR(s.rates[r].put_slowdown, 1.2, 1e-12);
+                CHECK_NEAR(s.links.bandwidth_Bps[r * N + !r], 3.9e11, 1);
+                CHECK_NEAR(s.links.latency_s[r * N + !r], 2e-6, 1e-12);
+                CHECK_NEAR(s.rates[r].put_s, 6e-6, 1e-12); /* a copy of the rows, and one of the flags */
             }
             /* At the rates, the whole GEMM takes what the cost of operators says: waves and a launch. */
             double parts = ceil((double)s.problem.m / 128) * ceil((double)(form ? s.problem.cols : s.shares[0]) / 256);
-            double wave = 2.0 * 128 * 256 * (double)(form ? s.shares[0] : s.problem.k) * rates[0].units;
-            double gemm_s = rates[0].tile_s + ceil(parts / rates[0].units) * wave / rates[0].flops;
+            double wave = 2.0 * 128 * 256 * (double)(form ? s.shares[0] : s.problem.k) * s.rates[0].units;
+            double gemm_s = s.rates[0].tile_s + ceil(parts / s.rates[0].units) * wave / s.rates[0].flops;
             double flops = 2.0 * (double)s.problem.m * (double)s.problem.cols * (double)s.problem.k / N;
             CHECK(gemm_s > 0.9 * flops / s.cluster->classes[0].flops[MT_BF16], "%g s", gemm_s);
             CHECK_OK(mt_predict_overlapped(&s.costs, &s.problem, s.group, &cost, &err), err);
@@ -86,40 +86,33 @@ static void test_gpus(void) {
                   gemm_s, sent_s);
             CHECK(cost.s < 1.6 * (gemm_s + sent_s) + 2e-4, "form %d, shape %zu: %g s, GEMM %g, sent %g", form, i,
                   cost.s, gemm_s, sent_s);
-            mt_arena_release(&arena);
-            mt_cluster_free(s.cluster);
+            end(&s);
         }
 }
 
 /* One kernel has a tile on each multiprocessor, and its blocks put. */
 static void test_fused(void) {
     struct setting s;
-    struct mt_arena arena = MT_ARENA_INIT;
-    struct mt_overlap_rates *rates;
-    struct mt_overlap_links links;
-    double error;
-    bool nominal;
     begin(&s, "h200:1x2", MT_OVERLAP_SCATTER, shapes[1], MT_BF16);
     struct mt_cluster_link *link = &s.cluster->links[s.cluster->nodes[0].inside];
     link->puts = (struct mt_cluster_puts){3e-6, 3.6e11, 2e-6, 0.1, 0.2};
     s.problem.how = MT_OVERLAP_FUSED, s.problem.tile[0] = 128, s.problem.tile[1] = 256;
-    mt_predict_overlap_rates(&s.costs, &s.problem, s.group, &arena, &rates, &links, &error, &nominal);
-    CHECK_EQ(rates[0].workers, 132);
-    CHECK(!rates[0].units && rates[0].whole_tiles && rates[0].tile_s > 0, "tiles");
-    CHECK_NEAR(links.bandwidth_Bps[1], 3.6e11, 1);
-    CHECK_NEAR(rates[0].put_s, 0, 0);
-    CHECK(nominal, "a described link");
+    take_rates(&s);
+    CHECK_EQ(s.rates[0].workers, 132);
+    CHECK(!s.rates[0].units && s.rates[0].whole_tiles && s.rates[0].tile_s > 0, "tiles");
+    CHECK_NEAR(s.links.bandwidth_Bps[1], 3.6e11, 1);
+    CHECK_NEAR(s.rates[0].put_s, 0, 0);
+    CHECK(s.nominal, "a described link");
     /* All tiles of a rank's GEMM, on all multiprocessors, at 0.9 to 1 of the rate of the public figure that is reached.
      */
-    double each_s = 2.0 * 128 * 256 * 4096 / rates[0].flops, flops = 2.0 * 128 * 256 * 4096 * 132 / each_s;
+    double each_s = 2.0 * 128 * 256 * 4096 / s.rates[0].flops, flops = 2.0 * 128 * 256 * 4096 * 132 / each_s;
     double reached = s.cluster->classes[0].flops[MT_BF16] * s.cluster->classes[0].calibration;
     CHECK(flops > 0.8 * reached && flops < 1.2 * reached, "%g of %g", flops, reached);
     link->puts = (struct mt_cluster_puts){0}, link->nominal = false, link->latency_s = 7e-6;
-    mt_predict_overlap_rates(&s.costs, &s.problem, s.group, &arena, &rates, &links, &error, &nominal);
-    CHECK(nominal, "puts that nobody has measured");
-    CHECK_NEAR(links.latency_s[1], 7e-6, 0);
-    mt_arena_release(&arena);
-    mt_cluster_free(s.cluster);
+    take_rates(&s);
+    CHECK(s.nominal, "puts that nobody has measured");
+    CHECK_NEAR(s.links.latency_s[1], 7e-6, 0);
+    end(&s);
 }
 
 static enum mt_overlap_how choose(struct setting *s, const bool transposed[3], double *as_is_s, double *best_s) {
@@ -159,7 +152,7 @@ static void test_choice(void) {
             CHECK(without_s >= best_s, "fewer candidates");
             s.cluster->classes[0].capability = 80;
             CHECK(choose(&s, straight, &as_is_s, &best_s) != MT_OVERLAP_FUSED, "another architecture");
-            mt_cluster_free(s.cluster);
+            end(&s);
         }
     CHECK(fused > 2 && grouped > 2, "%d by one kernel, %d by groups", fused, grouped);
     struct setting s; /* NCCL crosses hosts, and CPUs have one implementation */
@@ -170,11 +163,11 @@ static void test_choice(void) {
     /* What is sent takes half of A at the rate of the network, however fast puts are within hosts. */
     double sent_s = bytes_of(&s) / s.cluster->links[s.cluster->network].bandwidth_Bps;
     CHECK(best_s > sent_s, "%g s, sent in %g", best_s, sent_s);
-    mt_cluster_free(s.cluster);
+    end(&s);
     begin(&s, "cpu-1t:1x2", MT_OVERLAP_GATHER, shapes[3], MT_F32);
     CHECK_EQ(choose(&s, straight, &as_is_s, &best_s), MT_OVERLAP_ANY);
     CHECK_NEAR(as_is_s, best_s, 0);
-    mt_cluster_free(s.cluster);
+    end(&s);
 }
 
 static void test_measured(void) {
@@ -186,26 +179,20 @@ static void test_measured(void) {
     CHECK(mt_predict_puts_measured(&s.costs, s.group, N), "measured");
     link->puts = (struct mt_cluster_puts){0};
     CHECK(!mt_predict_puts_measured(&s.costs, s.group, N), "a profile without puts");
-    mt_cluster_free(s.cluster);
+    end(&s);
     begin(&s, "h200:2x1 net=400G", MT_OVERLAP_GATHER, shapes[3], MT_BF16);
     for (int l = 0; l < s.cluster->nlinks; l++) s.cluster->links[l].nominal = false;
     CHECK(!mt_predict_puts_measured(&s.costs, s.group, N), "two hosts");
-    mt_cluster_free(s.cluster);
+    end(&s);
 }
 
 static void test_cpus(void) {
     struct setting s;
-    struct mt_arena arena = MT_ARENA_INIT;
-    struct mt_overlap_rates *rates;
-    struct mt_overlap_links links;
-    double error;
-    bool nominal;
     begin(&s, "cpu-1t:1x2", MT_OVERLAP_GATHER, shapes[3], MT_F32);
-    mt_predict_overlap_rates(&s.costs, &s.problem, s.group, &arena, &rates, &links, &error, &nominal);
-    CHECK(rates[0].holds && !rates[0].units && rates[0].compute_slowdown == 1, "a CPU copies itself");
-    CHECK(nominal, "nothing was measured");
-    mt_arena_release(&arena);
-    mt_cluster_free(s.cluster);
+    take_rates(&s);
+    CHECK(s.rates[0].holds && !s.rates[0].units && s.rates[0].compute_slowdown == 1, "a CPU copies itself");
+    CHECK(s.nominal, "nothing was measured");
+    end(&s);
 }
 
 int main(void) {

@@ -8,6 +8,7 @@
 #include "kernels/device/class.h"
 #include "profiler/probes/internal.h"
 #include "tests/check.h"
+#include "tests/kernels/device/made_up.h"
 #include "tests/profiler/threads.h"
 
 enum { NRANKS = 5, HIDDEN = 3, DEAF = 4, NPAIRS = NRANKS * (NRANKS - 1) / 2 };
@@ -101,16 +102,6 @@ static const struct mt_backend *backend_of(struct mt_device *device, const struc
     (void)device, (void)call;
     return &backend;
 }
-static enum mt_status stream_new(struct mt_device *device, const char *name, struct mt_stream **stream,
-                                 struct mt_err *err) {
-    (void)name, (void)err;
-    *stream = mt_calloc(1, sizeof **stream);
-    (*stream)->device = device;
-    return MT_OK;
-}
-static void stream_free(struct mt_stream *stream) {
-    free(stream);
-}
 /* A GEMM is slowed while puts run, themselves slowed by GEMMs. */
 static void stream_op(struct mt_stream *stream, const struct mt_backend *by, const struct mt_call *call,
                       double *seconds) {
@@ -137,8 +128,8 @@ static const struct mt_device_class class = {.kind = "cuda",
                                              .puts_start = puts_start,
                                              .puts_finish = puts_finish,
                                              .turns = turns,
-                                             .stream_new = stream_new,
-                                             .stream_free = stream_free,
+                                             .stream_new = made_up_stream_new,
+                                             .stream_free = made_up_stream_free,
                                              .stream_op = stream_op,
                                              .stream_sync = stream_sync};
 
