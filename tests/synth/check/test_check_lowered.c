@@ -5,6 +5,7 @@
  * Longer than other files: the mutations are one table, each a few lines, and mean little apart from it. */
 #include <stddef.h>
 
+#include "kernels/overlap/chunk.h"
 #include "synth/check/check.h"
 #include "tests/synth/check/changes.h"
 #include "tests/synth/check/overlapped_changes.h"
@@ -573,9 +574,18 @@ MUTATE(other_tiles) {
 }
 
 /* In the order of another rank: the collective before it, or after it. */
+static int at_once;
+
 MUTATE(overlap_at_once) {
     UNUSED;
+    bool peers[] = {instr > 0 && (l[-1].what == MT_LOWERED_OVERLAP || l[-1].what == MT_LOWERED_COLLECTIVE),
+                    l->what == MT_LOWERED_OVERLAP || l->what == MT_LOWERED_COLLECTIVE};
     if (l->what == MT_LOWERED_OVERLAP || (l->what == MT_LOWERED_COLLECTIVE && m->nregions)) SET(l->nwaits, 0);
+    /* Nothing but waits orders it after the one before it; numbers show nothing of that. */
+    struct mt_err err = MT_ERR_INIT;
+    if (!peers[0] || !peers[1] || l[-1].stream == l->stream || l->ahead) return;
+    CHECK(!is_accepted(&err), "waits for peers at once are accepted at instruction %d", instr);
+    at_once += strstr(err.text, "may wait for peers while") != NULL;
 }
 
 static const struct {
@@ -779,6 +789,37 @@ static void free_all(void) {
     for (int r = 0; r < truth.program->nranks; r++) mt_lowered_free(truth.lowered[r]);
 }
 
+/* Scratch of overlapped instructions that run by chunks, and by tiles: what the one needs is not the other's. */
+static void test_scratch_of_chunks(const struct mt_program *p) {
+    struct mt_err err = MT_ERR_INIT;
+    int noverlaps = 0, unlike[2] = {0};
+    for (int chunks = 0; chunks < 2; chunks++) {
+        lower_all(p, true);
+        for (int r = 0; r < p->nranks; r++) mt_lowered_free(truth.lowered[r]);
+        truth.options.chunks = chunks;
+        for (int r = 0; r < p->nranks; r++) CHECK_OK(mt_lower(p, r, &truth.options, &truth.lowered[r], &err), err);
+        CHECK(is_accepted(&err), "by chunks %d: %s", chunks, err.text);
+        for (int r = 0; r < p->nranks; r++) {
+            CHECK(reduce_scratch(r) > 0, "rank %d", r);
+            for (int i = 0; i < truth.lowered[r]->ninstrs; i++) {
+                const struct mt_linstr *l = linstr(r, i);
+                if (l->what != MT_LOWERED_OVERLAP) continue;
+                int64_t by[2] = {
+                    mt_overlap_scratch_bytes(&l->overlap->problem, l->overlap->me, scratch_bytes, NULL),
+                    mt_overlap_chunks_scratch_bytes(&l->overlap->problem, l->overlap->me, scratch_bytes, NULL)};
+                CHECK(l->scratch >= 0 && truth.lowered[r]->values[l->scratch].size_bytes >= by[chunks]);
+                noverlaps++;
+                unlike[chunks] += truth.lowered[r]->values[l->scratch].size_bytes < by[!chunks];
+            }
+        }
+        truth.options.chunks = !chunks;
+        CHECK_EQ(!is_accepted(&err), unlike[chunks] > 0);
+        free_all();
+    }
+    CHECK(noverlaps > 0 && unlike[0] + unlike[1] > 0, "%d overlapped, %d and %d unlike", noverlaps, unlike[0],
+          unlike[1]);
+}
+
 static int noverlapped[MT_OVERLAP_NFORMS], swapped_outputs, reduced_scratch, reordered[MT_NCOLLS];
 
 static void test_program(const char *name, const struct mt_program *p, bool fuse) {
@@ -913,6 +954,7 @@ static void test_styles(double dropout, enum style first, enum style last) {
         choose_algorithms((enum style)style, &choice);
         CHECK_OK(mt_build(g, &choice, &program, &err), err);
         test_program(names[style], &program, true);
+        if (style == OVERLAPPED || style == OVERLAPPED_SUMS) test_scratch_of_chunks(&program);
         if (dropout > 0 && (style == MICRO || style == WILD)) test_program(names[style], &program, false);
         if (dropout > 0 && (style == SHARDED || style == WILD)) {
             program.staging_bytes = 256;
@@ -945,6 +987,7 @@ int main(void) {
         printf("%s: %d\n", mt_overlap_name((enum mt_overlap_form)form), noverlapped[form]);
     for (int form = 0; form < MT_OVERLAP_NFORMS; form++)
         CHECK(noverlapped[form] > 0, "%s", mt_overlap_name((enum mt_overlap_form)form));
+    CHECK(at_once > 0, "no two wait for peers at once");
     CHECK(reduced_scratch > 0, "no operator needs scratch");
     CHECK(swapped_outputs > 0, "no AllReduce of two tensors of one size");
     for (int kind = MT_ALL_REDUCE; kind <= MT_ALL_GATHER; kind++)
