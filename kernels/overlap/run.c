@@ -6,6 +6,7 @@
  * Puts between hosts make progress while the rank awaits flags. */
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/base/wait.h"
@@ -41,6 +42,17 @@ static void extent_b(const struct mt_overlap *p, int me, int64_t extent[2]) {
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
+}
+
+/* The terms [from, + k) that a slab of a GEMM's tile adds up. */
+struct terms {
+    int64_t from, k;
+};
+
+static struct terms terms_of(const struct mt_overlap *p, int slab, int64_t k) {
+    struct terms t = {0, k};
+    if (mt_overlap_nslabs(p) > 1) t.from = mt_overlap_slab(p, slab, &t.k);
+    return t;
 }
 
 /* The GEMM of a tile; tensors[3]: A's rows, B's columns, the product. */
@@ -91,37 +103,48 @@ static int64_t lay_out(struct run *run, char *memory) {
     return at;
 }
 
+/* Rows of the tiles that a rank multiplies, each number once; how many. sizes: room for n (groups + 2). */
+static int tile_rows(const struct mt_overlap *p, int me, int64_t *sizes) {
+    int count = 0;
+    for (int owner = p->direct ? me : 0; owner < (p->direct ? me + 1 : p->n); owner++) {
+        int64_t first, owned = mt_overlap_owned(p, owner, &first);
+        int64_t pieces = mt_overlap_row_pieces(p, owned, p->tile[0]), size;
+        for (int64_t i = 0; i < pieces; i++) {
+            if (i > p->ngroups && i < pieces - 1) i = pieces - 1; /* those between are alike */
+            mt_overlap_row_piece(p, owned, p->tile[0], i, &size);
+            int known = 0;
+            while (known < count && sizes[known] != size) known++;
+            sizes[known] = size;
+            count += known == count;
+        }
+    }
+    return count;
+}
+
+/* What a backend needs is not more for a larger GEMM: every shape of tiles is asked for. */
 int64_t mt_overlap_scratch_bytes(const struct mt_overlap *p, int me,
                                  int64_t (*scratch_bytes)(void *context, const struct mt_call *call), void *context) {
     static char nowhere[1];
     struct run run = {.problem = p, .me = me};
-    int64_t b[2], most = 0;
+    int64_t b[2], most = 0, *rows = mt_calloc((size_t)p->n * (size_t)(p->ngroups + 2), sizeof *rows);
     extent_b(p, me, b);
-    for (int i = 0; i < 8; i++) { /* the first slab, and the last */
+    int64_t across = mt_overlap_pieces(b[1], p->tile[1]), cols;
+    int nrows = mt_overlap_contributes(p, me) ? tile_rows(p, me, rows) : 0, nslabs = mt_overlap_nslabs(p);
+    for (int i = 0; i < nrows * 2 * 2 * 4 && across; i++) {
+        int trans = i % 4;
+        mt_overlap_piece(b[1], p->tile[1], i / 4 % 2 ? across - 1 : 0, &cols);
         struct mt_tensor tensors[3];
-        struct mt_attr attr = tile_attr(p, i & 1, i & 2);
-        int nslabs = mt_overlap_nslabs(p);
-        int64_t k = b[0];
-        if (nslabs > 1) mt_overlap_slab(p, i & 4 ? nslabs - 1 : 0, &k);
-        struct mt_call call = tile_call(p, &attr, tensors, least(p->tile[0], p->m), least(p->tile[1], b[1]), k);
+        struct mt_attr attr = tile_attr(p, trans & 1, trans & 2);
+        struct terms terms = terms_of(p, i / 8 % 2 ? nslabs - 1 : 0, b[0]);
+        struct mt_call call = tile_call(p, &attr, tensors, rows[i / 16], cols, terms.k);
         int64_t bytes = scratch_bytes(context, &call);
         if (bytes > most) most = bytes;
     }
+    free(rows);
     return lay_out(&run, nowhere) + round_up(most);
 }
 
 /* ---- packing ---- */
-
-/* The terms [from, + k) that a slab of a GEMM's tile adds up. */
-struct terms {
-    int64_t from, k;
-};
-
-static struct terms terms_of(const struct mt_overlap *p, int slab, int64_t k) {
-    struct terms t = {0, k};
-    if (mt_overlap_nslabs(p) > 1) t.from = mt_overlap_slab(p, slab, &t.k);
-    return t;
-}
 
 /* Columns [col, + cols) of a matrix of `rows` by `stride`, contiguous. */
 static void pack_columns(char *to, const char *from, int64_t rows, int64_t stride, int64_t col, int64_t cols,
