@@ -21,7 +21,7 @@ static void begin_member(const struct mt_lgroup *g, int place, struct mt_lrun *r
     }
 }
 
-/* The members' schedules; those that are kept as an algorithm are made again. */
+/* Run the members' schedules; where only the algorithm is kept, its schedule is made again. */
 static enum mt_status run_schedules(const struct mt_lgroup *g, struct mt_lrun *run) {
     struct mt_schedule *made = mt_calloc((size_t)g->n, sizeof *made);
     for (int p = 0; p < g->n; p++) {
@@ -120,8 +120,9 @@ static bool parts_alike(const struct mt_lgroup *g, const struct mt_lcollective *
     return true;
 }
 
-/* Whether a group that is proven is this one but for its values: nothing of the proof depends on those. The last part
- * of a collective is proven with the parts before it; of an AllToAll they keep what arrives. */
+/* Whether a proven group differs from this one in its values alone, on which the proof does not depend. The last part
+ * of a collective is proven together with the parts before it. Parts of an AllToAll note what arrives, so that each is
+ * proven. */
 static bool is_proven(const struct mt_lgroup *g) {
     const struct mt_lchecker *c = g->c;
     int part = g->of->chunk.part, parts = g->of->chunk.parts;
