@@ -84,8 +84,11 @@ enum mt_status mt_comm_expose(struct mt_comm *comm, void *memory, int64_t size_b
 enum mt_status mt_comm_mpi_new(const void *mpi_comm, struct mt_comm **comm, struct mt_err *err);
 
 /* The time for which a rank that has been idle for idle_s sleeps between two polls; 0: it polls without sleeping. So
- * the rank that arrives last finds the others asleep for half of this time on average. */
-double mt_comm_backoff_s(double idle_s);
+ * the rank that arrives last finds the others asleep for half of this time on average. A rank whose other threads
+ * compute leaves them the core sooner: each of them says when it begins and when it ends. Any thread may call. */
+double mt_comm_backoff_s(double idle_s, bool computes);
+void mt_comm_computing(bool begins);
+bool mt_comm_computes(void);
 
 /* Over NCCL, for devices of kind "cuda": one rank makes an id and sends it to all; then all make the communicator at
  * the same time, each with its device open. It queues collectives on the device's streams. Waits for other ranks, here

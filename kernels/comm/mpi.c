@@ -340,7 +340,7 @@ static void abandon(struct job *job) {
  * delays them all and makes them sleep too. So polling then goes on for long_spin_s, which is longer than the kernel
  * takes to reschedule a thread whose core another thread uses. */
 static void pause_for(const struct job *job, double idle_s) {
-    double sleep_s = job->met && idle_s < long_spin_s ? 0 : mt_comm_backoff_s(idle_s);
+    double sleep_s = job->met && idle_s < long_spin_s ? 0 : mt_comm_backoff_s(idle_s, mt_comm_computes());
     if (sleep_s > 0)
         mt_sleep_s(sleep_s);
     else

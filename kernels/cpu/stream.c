@@ -123,9 +123,11 @@ static void do_work(struct stream *stream, const struct item *item, struct mt_er
     if (!stretched) mt_cpu_debt_pay(debt, least_paid_s, &stream->stop); /* other ranks wait for it */
     if (item->seconds) item->seconds[0] = mt_cpu_debt_now_s(debt);
     double start_s = stream->cpu->base.threads > 1 ? worked_s(stream->cpu) : debt->worked_s; /* reading is slow: once */
+    if (item->kind == ITEM_OP) mt_comm_computing(true);
     enum mt_status st = item->kind == ITEM_OP     ? item->backend->run(item->call, err)
                         : item->kind == ITEM_COLL ? mt_cpu_coll(item->call, err)
                                                   : mt_overlap_call_run(item->call, err);
+    if (item->kind == ITEM_OP) mt_comm_computing(false);
     if (stream->cpu->speed < 1) debt->worked_s = worked_s(stream->cpu);
     if (stretched) mt_cpu_debt_add(debt, debt->worked_s - start_s, stream->cpu->speed);
     if (item->kind == ITEM_OVERLAP && stream->cpu->speed < 1) /* its tiles, after all of them */

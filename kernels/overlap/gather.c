@@ -5,14 +5,18 @@
 #include "kernels/overlap/internal.h"
 
 /* Flags: the chunks of all ranks, in order. */
-static int chunk_flag(const struct mt_overlap *p, int rank, int64_t chunk) {
+static int64_t chunks_before(const struct mt_overlap *p, int rank) {
     int64_t before = 0;
     for (int r = 0; r < rank; r++) before += mt_overlap_row_pieces(p, p->rows[r], p->chunk);
-    return (int)(before + chunk);
+    return before;
 }
 
-int mt_overlap_gather_flags(const struct mt_overlap *p) {
-    return chunk_flag(p, p->n, 0);
+static int chunk_flag(const struct mt_overlap *p, int rank, int64_t chunk) {
+    return (int)(chunks_before(p, rank) + chunk);
+}
+
+int64_t mt_overlap_gather_flags(const struct mt_overlap *p) {
+    return chunks_before(p, p->n);
 }
 
 static void put_rows(const struct mt_overlap *p, int me, int peer, struct mt_overlap_schedule *schedule) {

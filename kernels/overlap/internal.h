@@ -30,9 +30,9 @@ void mt_overlap_add_ready(const struct mt_overlap *problem, int me, struct mt_ov
 /* Before a put of this rank to `peer`: await its ready flag, if it sends one. */
 void mt_overlap_await_ready(const struct mt_overlap *problem, int me, int peer, struct mt_overlap_schedule *schedule);
 
-int mt_overlap_gather_flags(const struct mt_overlap *problem);
+int64_t mt_overlap_gather_flags(const struct mt_overlap *problem);
 void mt_overlap_gather(const struct mt_overlap *problem, int me, struct mt_overlap_schedule *schedule);
-int mt_overlap_sum_flags(const struct mt_overlap *problem);
+int64_t mt_overlap_sum_flags(const struct mt_overlap *problem);
 void mt_overlap_sum(const struct mt_overlap *problem, int me, struct mt_overlap_schedule *schedule);
 
 #endif

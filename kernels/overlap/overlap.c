@@ -1,6 +1,7 @@
 /* Problems: their buffers, places and flags; schedules as vectors. */
 #include "kernels/overlap/overlap.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "kernels/overlap/internal.h"
@@ -153,24 +154,25 @@ static bool needs_ready(const struct mt_overlap *p, int s, int r) {
     return s != r && mt_overlap_sends(p, s, r) && !mt_overlap_sends(p, r, s);
 }
 
-static int data_flags(const struct mt_overlap *p) {
+static int64_t data_flags(const struct mt_overlap *p) {
     return p->form == MT_OVERLAP_GATHER ? mt_overlap_gather_flags(p) : mt_overlap_sum_flags(p);
 }
 
 int mt_overlap_nflags(const struct mt_overlap *p) {
-    return data_flags(p) + p->n;
+    return (int)data_flags(p) + p->n;
 }
 
 void mt_overlap_add_ready(const struct mt_overlap *p, int me, struct mt_overlap_schedule *schedule) {
     for (int k = 1; k < p->n; k++) {
         int peer = (me + k) % p->n;
         if (needs_ready(p, peer, me))
-            mt_overlap_add_put(schedule, (struct mt_overlap_put){.tile = -1, .peer = peer, .flag = data_flags(p) + me});
+            mt_overlap_add_put(schedule,
+                               (struct mt_overlap_put){.tile = -1, .peer = peer, .flag = (int)data_flags(p) + me});
     }
 }
 
 void mt_overlap_await_ready(const struct mt_overlap *p, int me, int peer, struct mt_overlap_schedule *schedule) {
-    if (needs_ready(p, me, peer)) mt_overlap_await(schedule, data_flags(p) + peer, peer, 1, 1);
+    if (needs_ready(p, me, peer)) mt_overlap_await(schedule, (int)data_flags(p) + peer, peer, 1, 1);
 }
 
 enum mt_status mt_overlap_check(const struct mt_overlap *p, struct mt_err *err) {
@@ -202,6 +204,11 @@ enum mt_status mt_overlap_check(const struct mt_overlap *p, struct mt_err *err) 
     if (rows != p->m || shares != whole)
         return mt_fail(err, MT_EINPUT, "%s: shares sum to %lld and %lld, not %lld and %lld", name, (long long)rows,
                        (long long)shares, (long long)p->m, (long long)whole);
+    if (p->form == MT_OVERLAP_GATHER && !p->k)
+        return mt_fail(err, MT_EINPUT, "%s: k is 0: there is nothing to gather, and the GEMM's result is zero", name);
+    if (data_flags(p) > INT_MAX - p->n)
+        return mt_fail(err, MT_EINPUT, "%s: %lld flags, for tiles of %lld by %lld: at most %d; make tiles larger", name,
+                       (long long)data_flags(p), (long long)p->tile[0], (long long)p->tile[1], INT_MAX - p->n);
     return MT_OK;
 }
 

@@ -154,7 +154,8 @@ struct mt_overlap_schedule {
 #define MT_OVERLAP_SCHEDULE_INIT                                                                                       \
     { 0 }
 
-/* MT_EINPUT for a problem that is none: shares that do not sum up, an unknown type, a tile without rows. */
+/* MT_EINPUT for a problem that is none: shares that do not sum up, an unknown type, a tile without rows, a gather of
+ * rows without columns (k = 0), more flags than an int counts. */
 enum mt_status mt_overlap_check(const struct mt_overlap *problem, struct mt_err *err);
 /* Fill in what a problem leaves open: its tiles, its puts of a tile's rows, and whether a small reduce is direct. */
 void mt_overlap_choose_tiles(struct mt_overlap *problem);

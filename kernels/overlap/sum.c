@@ -29,25 +29,29 @@ static int slot_flag(const struct mt_overlap *p, int64_t t, int rank) {
     return (int)(t * p->n + rank);
 }
 
-static int slot_flags(const struct mt_overlap *p) {
+static int64_t slot_flags(const struct mt_overlap *p) {
     int64_t most = 0;
     for (int r = 0; r < p->n; r++)
         if (tiles_of(p, r) > most) most = tiles_of(p, r);
-    return slot_flag(p, most, 0);
+    return most * p->n;
+}
+
+static int64_t results_before(const struct mt_overlap *p, int owner) {
+    int64_t before = slot_flags(p);
+    for (int r = 0; r < owner; r++) before += tiles_of(p, r);
+    return before;
 }
 
 static int result_flag(const struct mt_overlap *p, int owner, int64_t t) {
-    int64_t before = slot_flags(p);
-    for (int r = 0; r < owner; r++) before += tiles_of(p, r);
-    return (int)(before + t);
+    return (int)(results_before(p, owner) + t);
 }
 
 static bool sends_results(const struct mt_overlap *p) {
     return p->form == MT_OVERLAP_REDUCE && !p->direct;
 }
 
-int mt_overlap_sum_flags(const struct mt_overlap *p) {
-    return sends_results(p) ? result_flag(p, p->n, 0) : slot_flags(p);
+int64_t mt_overlap_sum_flags(const struct mt_overlap *p) {
+    return sends_results(p) ? results_before(p, p->n) : slot_flags(p);
 }
 
 static void multiply(const struct mt_overlap *p, int me, int owner, int64_t t, struct mt_overlap_schedule *schedule) {

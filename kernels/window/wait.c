@@ -105,7 +105,7 @@ enum mt_status mt_window_await(struct mt_window *w, const struct mt_window_wait 
             if ((st = look_for_dead(w, what, err))) return st;
             if (idle_s > w->deadline_s) return stall(w, what, err);
         }
-        double sleep_s = mt_comm_backoff_s(idle_s);
+        double sleep_s = mt_comm_backoff_s(idle_s, mt_comm_computes());
         if (sleep_s > 0)
             mt_sleep_s(sleep_s);
         else

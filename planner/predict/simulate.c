@@ -239,14 +239,16 @@ static void arrive(struct engine *e, int a, int s) {
     if (++rendezvous->here == 1) rendezvous->first_s = e->now_s;
     if (rendezvous->here < figures->nmembers) return;
     rendezvous->here = rendezvous->computing = 0;
+    bool waiting_computes = false;
     for (int i = 0; i < figures->nmembers; i++) {
         count_time(e, figures->members[i]);
         struct actor *member = &e->actors[figures->members[i]];
+        waiting_computes |= member->streams[s].since_s < e->now_s && computes(member);
         set_doing(e, figures->members[i], figures->stream, TRANSFER, a);
         member->disturbs = figures->stream != MT_STREAM_COMPUTE && computes(member);
         rendezvous->computing += member->disturbs;
     }
-    double asleep_s = figures->naps ? 0.5 * mt_comm_backoff_s(e->now_s - rendezvous->first_s) : 0;
+    double asleep_s = figures->naps ? 0.5 * mt_comm_backoff_s(e->now_s - rendezvous->first_s, waiting_computes) : 0;
     start_task(e, e->sim->nactors * e->sim->nstreams + m, asleep_s + figures->alone_s);
     update_rendezvous(e, m);
     for (int i = 0; i < figures->nmembers; i++) update_rates(e, figures->members[i]);

@@ -96,9 +96,10 @@ static bool state_fits(struct mt_searching *s, const struct search_work *w) {
         int64_t limit = s->classes[k].memory_limit, held = w->curves[k].state_fixed;
         if (!limit || held <= limit) continue;
         if (s->why.status) return false; /* the solver's message about another structure says more */
-        mt_fail(&s->why, MT_EINPUT, "the state alone does not fit into memory: %s needs %s a rank for %s, but has %s",
-                s->classes[k].name, mt_units_bytes((double)held, needs), w->structure->what,
-                mt_units_bytes((double)limit, has));
+        mt_fail(&s->why, MT_EINPUT,
+                "the state alone does not fit into memory: a rank of %s would hold %s of it, and has %s (%s)",
+                s->classes[k].name, mt_units_bytes((double)held, needs), mt_units_bytes((double)limit, has),
+                w->structure->what);
         return false;
     }
     return true;

@@ -14,7 +14,7 @@ int main(int argc, char **argv) {
         for (int how = 0; how < NMUTATIONS; how++)
             for (int round = 0; round < rounds; round++) {
                 struct overlap_case c;
-                overlap_case_init(&c, n, first + how * rounds + round);
+                overlap_case_init(&c, n, overlap_case_of(how, first + how * rounds + round));
                 overlap_mutant(&c, (enum mutation)how, first + round, &tally);
                 overlap_case_release(&c);
             }

@@ -1,7 +1,10 @@
 /* What elements of buffers mean, and that tiles and puts keep to it.
  *
  * An element of a buffer is an element of one matrix of the problem, which the buffer's place gives: of the gathered
- * operand; of the operand, or the product, of one rank; or of the sum. A box lies within one of these. */
+ * operand; of the operand, or the product, of one rank; or of the sum. A box lies within one of these.
+ *
+ * Replicas of a reduce have equal bits: all ranks round a sum alike, and a product that all of them add is computed
+ * once, since two tiles of unlike places may differ in its last bit. */
 #include "synth/check/overlap/internal.h"
 
 enum matrix { OPERAND, PRODUCT, SUM };
@@ -66,6 +69,9 @@ static enum mt_status check_tile(struct mt_overlap_checker *c, int rank, int t) 
         int64_t first, owned = mt_overlap_owned(p, rank, &first);
         if (tile->from != MT_OVERLAP_SLOTS || to.matrix != SUM || tile->from_row > owned - tile->rows)
             return mt_overlap_refuse(c, rank, t, -1, "adds what are no slots, or into what is no sum");
+        if (p->form == MT_OVERLAP_REDUCE && !p->direct && tile->to == MT_OVERLAP_OUT && p->wire != p->out)
+            return mt_overlap_refuse(c, rank, t, -1, "rounds its sum to %s, while its peers get it rounded to %s",
+                                     mt_type_name(p->out), mt_type_name(p->wire));
         break;
     }
     case MT_TILE_COPY:
@@ -97,12 +103,27 @@ static enum mt_status check_put(struct mt_overlap_checker *c, int rank, int j) {
     return MT_OK;
 }
 
+/* That cover.c finds every slot filled makes `m * cols` elements the least. */
+static enum mt_status check_once(struct mt_overlap_checker *c, int rank) {
+    const struct mt_overlap *p = c->problem;
+    const struct mt_overlap_schedule *s = c->ranks[rank].schedule;
+    int64_t computed = 0;
+    if (!p->direct || !mt_overlap_contributes(p, rank)) return MT_OK;
+    for (int t = 0; t < s->ntiles; t++)
+        if (s->tiles[t].kind == MT_TILE_MATMUL) computed += s->tiles[t].rows * s->tiles[t].cols;
+    if (computed != p->m * p->cols)
+        return mt_overlap_refuse(c, rank, -1, -1, "computes %lld elements of its product, which has %lld",
+                                 (long long)computed, (long long)(p->m * p->cols));
+    return MT_OK;
+}
+
 enum mt_status mt_overlap_check_meaning(struct mt_overlap_checker *c) {
     enum mt_status st = MT_OK;
     for (int r = 0; r < c->problem->n && !st; r++) {
         const struct mt_overlap_schedule *s = c->ranks[r].schedule;
         for (int t = 0; t < s->ntiles && !st; t++) st = check_tile(c, r, t);
         for (int j = 0; j < s->nputs && !st; j++) st = check_put(c, r, j);
+        if (!st) st = check_once(c, r);
     }
     return st;
 }

@@ -17,11 +17,11 @@ enum { EPOCHS = 3 };
 /* Nodes of a rank in an epoch: begin, tiles, puts, end. */
 struct graph {
     struct mt_overlap_checker *c;
-    int *first; /* [n + 1]: where a rank's nodes begin in an epoch */
-    int nnodes; /* of an epoch */
-    int *known; /* [EPOCHS * nnodes][n]: the latest epoch that has begun, from 1; 0: none */
-    int *left;  /* [EPOCHS * nnodes]: predecessors that have not been visited */
-    int *order, norder;
+    int *first;     /* [n + 1]: where a rank's nodes begin in an epoch */
+    int64_t nnodes; /* of an epoch */
+    uint8_t *known; /* [EPOCHS * nnodes][n]: the latest epoch that has begun, from 1; 0: none */
+    int *left;      /* [EPOCHS * nnodes]: predecessors that have not been visited */
+    int64_t *order, norder;
     int *waiters, *waiters_first; /* [n * nflags + 1]: nodes (within an epoch) that await a flag; and their lags */
     int *lags;
 };
@@ -86,11 +86,11 @@ static int end_of(const struct graph *g, int rank) {
     return g->first[rank + 1] - 1;
 }
 
-/* Waits of a node: count them at the flags, or, with `fill`, enter them. */
+/* Waits of a node: count them at the flags, or, with `at`, enter them. */
 static void enter_waits(struct graph *g, int rank, int node, int first, int count, int *at) {
     const struct mt_overlap_schedule *s = g->c->ranks[rank].schedule;
     for (int w = first; w < first + count; w++) {
-        int flag = rank * g->c->nflags + s->waits[w].flag;
+        int64_t flag = (int64_t)rank * g->c->nflags + s->waits[w].flag;
         if (at) {
             g->waiters[at[flag]] = node;
             g->lags[at[flag]++] = s->waits[w].lag;
@@ -112,21 +112,22 @@ static void enter_all(struct graph *g, int *at) {
 
 static void make(struct graph *g) {
     struct mt_arena *arena = &g->c->arena;
-    int n = g->c->problem->n, nflags = n * g->c->nflags;
+    int n = g->c->problem->n;
+    int64_t nflags = (int64_t)n * g->c->nflags;
     g->first = mt_new(arena, int, n + 1);
     for (int r = 0; r < n; r++)
         g->first[r + 1] = g->first[r] + 2 + g->c->ranks[r].schedule->ntiles + g->c->ranks[r].schedule->nputs;
     g->nnodes = g->first[n];
-    g->known = mt_new(arena, int, EPOCHS * g->nnodes * n);
+    g->known = mt_new(arena, uint8_t, EPOCHS * g->nnodes * n);
     g->left = mt_new(arena, int, EPOCHS * g->nnodes);
-    g->order = mt_new(arena, int, EPOCHS * g->nnodes);
+    g->order = mt_new(arena, int64_t, EPOCHS * g->nnodes);
     g->waiters_first = mt_new(arena, int, nflags + 1);
     enter_all(g, NULL);
-    for (int f = 0; f < nflags; f++) g->waiters_first[f + 1] += g->waiters_first[f];
+    for (int64_t f = 0; f < nflags; f++) g->waiters_first[f + 1] += g->waiters_first[f];
     g->waiters = mt_new(arena, int, g->waiters_first[nflags] + 1);
     g->lags = mt_new(arena, int, g->waiters_first[nflags] + 1);
     int *at = mt_new(arena, int, nflags + 1);
-    for (int f = 0; f < nflags; f++) at[f] = g->waiters_first[f];
+    for (int64_t f = 0; f < nflags; f++) at[f] = g->waiters_first[f];
     enter_all(g, at);
 }
 
@@ -137,7 +138,8 @@ struct pass {
     bool tells;
 };
 static void edge(struct graph *g, struct pass pass, int from, int from_epoch, int to, int to_epoch) {
-    int n = g->c->problem->n, a = from_epoch * g->nnodes + from, b = to_epoch * g->nnodes + to;
+    int n = g->c->problem->n;
+    int64_t a = from_epoch * g->nnodes + from, b = to_epoch * g->nnodes + to;
     if (to_epoch >= EPOCHS) return;
     if (pass.count) {
         g->left[b]++;
@@ -188,7 +190,7 @@ static void edges_of(struct graph *g, struct pass pass, int rank, int node, int 
     }
     if (i >= s->ntiles) {
         const struct mt_overlap_put *put = &s->puts[i - s->ntiles];
-        int flag = put->peer * g->c->nflags + put->flag;
+        int64_t flag = (int64_t)put->peer * g->c->nflags + put->flag;
         for (int w = g->waiters_first[flag]; w < g->waiters_first[flag + 1]; w++)
             edge(g, pass, node, epoch, g->waiters[w], epoch + g->lags[w]);
     }
@@ -224,12 +226,12 @@ enum mt_status mt_overlap_check_order(struct mt_overlap_checker *c) {
         for (int r = 0; r < n; r++)
             for (int node = g.first[r]; node < g.first[r + 1]; node++)
                 edges_of(&g, (struct pass){.count = true}, r, node, e);
-    for (int node = 0; node < g.nnodes; node++)
+    for (int64_t node = 0; node < g.nnodes; node++)
         if (!g.left[node]) g.order[g.norder++] = node;
-    for (int i = 0; i < g.norder; i++) {
-        int epoch = g.order[i] / g.nnodes, node = g.order[i] % g.nnodes, rank = 0;
+    for (int64_t i = 0; i < g.norder; i++) {
+        int epoch = (int)(g.order[i] / g.nnodes), node = (int)(g.order[i] % g.nnodes), rank = 0;
         while (node >= g.first[rank + 1]) rank++;
-        if (node == begin_of(&g, rank)) g.known[g.order[i] * n + rank] = epoch + 1;
+        if (node == begin_of(&g, rank)) g.known[g.order[i] * n + rank] = (uint8_t)(epoch + 1);
         edges_of(&g, (struct pass){.count = false}, rank, node, epoch);
     }
     if (g.norder < EPOCHS * g.nnodes) return circle(&g);

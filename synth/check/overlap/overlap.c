@@ -25,16 +25,21 @@ static bool inside(const struct mt_overlap *p, int rank, struct mt_overlap_box b
            box.col <= extent[1] - box.cols;
 }
 
-static enum mt_status check_waits(struct mt_overlap_checker *c, int rank, int tile, int put, int first, int count) {
+/* All waits of the table, those of no tile and no put too: later steps go through the whole table. */
+static enum mt_status check_table(struct mt_overlap_checker *c, int rank) {
     const struct mt_overlap_schedule *s = c->ranks[rank].schedule;
-    if (first < 0 || count < 0 || first > s->nwaits - count)
-        return mt_overlap_refuse(c, rank, tile, put, "its waits are not in the table");
-    for (int w = first; w < first + count; w++) {
+    for (int w = 0; w < s->nwaits; w++) {
         const struct mt_overlap_wait *wait = &s->waits[w];
         if (wait->flag < 0 || wait->flag >= c->nflags || wait->count < 1 || wait->lag < 0 || wait->lag > 1)
-            return mt_overlap_refuse(c, rank, tile, put, "waits for flag %d, %d times, of %d epochs before", wait->flag,
-                                     wait->count, wait->lag);
+            return mt_overlap_refuse(c, rank, -1, -1, "wait %d is for flag %d of %d, %d times, of %d epochs before", w,
+                                     wait->flag, c->nflags, wait->count, wait->lag);
     }
+    return MT_OK;
+}
+
+static enum mt_status check_waits(struct mt_overlap_checker *c, int rank, int tile, int put, int first, int count) {
+    if (first < 0 || count < 0 || first > c->ranks[rank].schedule->nwaits - count)
+        return mt_overlap_refuse(c, rank, tile, put, "its waits are not in the table");
     return MT_OK;
 }
 
@@ -49,7 +54,8 @@ static enum mt_status check_form(struct mt_overlap_checker *c, int rank) {
     const struct mt_overlap *p = c->problem;
     struct mt_overlap_rank *own = &c->ranks[rank];
     const struct mt_overlap_schedule *s = own->schedule;
-    enum mt_status st = MT_OK;
+    enum mt_status st = check_table(c, rank);
+    if (st) return st;
     if (s->copies != c->ranks[0].schedule->copies || s->copies < 1 || s->copies > MT_OVERLAP_COPIES)
         return mt_overlap_refuse(c, rank, -1, -1, "has %d copies of staging, rank 0 has %d", s->copies,
                                  c->ranks[0].schedule->copies);
@@ -60,6 +66,10 @@ static enum mt_status check_form(struct mt_overlap_checker *c, int rank) {
         struct mt_overlap_box box = mt_overlap_tile_box(tile);
         if (!inside(p, rank, box) || tile->rows < 1 || tile->cols < 1)
             return mt_overlap_refuse(c, rank, t, -1, "its rectangle is not in its buffer");
+        if (tile->rows > p->tile[0] || tile->cols > p->tile[1])
+            return mt_overlap_refuse(c, rank, t, -1, "is %lld by %lld, tiles are at most %lld by %lld",
+                                     (long long)tile->rows, (long long)tile->cols, (long long)p->tile[0],
+                                     (long long)p->tile[1]);
         own->tile_write[t] = own->nwrites;
         add_write(c, rank, (struct mt_overlap_write){box, rank, t, -1, -1});
         st = check_waits(c, rank, t, -1, tile->first_wait, tile->nwaits);

@@ -2,6 +2,7 @@
 #include <omp.h>
 #include <pthread.h>
 
+#include "kernels/comm/comm.h"
 #include "kernels/device/device.h"
 #include "tests/check.h"
 
@@ -24,6 +25,7 @@ static enum mt_status run(const struct mt_call *call, struct mt_err *err) {
     if (work->gate) pthread_mutex_lock(work->gate), pthread_mutex_unlock(work->gate);
     if (work->fails) return mt_fail(err, MT_ESYSTEM, "failed on purpose");
     CHECK_EQ(*work->counter, work->before);
+    CHECK(mt_comm_computes());
     ++*work->counter;
     return MT_OK;
 }
@@ -70,6 +72,7 @@ static void test_order(void) {
     CHECK_OK(mt_stream_sync(stream[0], 30, &err), err);
     CHECK_OK(mt_stream_sync(stream[1], 30, &err), err);
     CHECK_EQ(counter, 2 * TURNS);
+    CHECK(!mt_comm_computes());
     for (int i = 0; i < 2 * TURNS; i++) {
         CHECK(seconds[i][0] <= seconds[i][1] && (!i || seconds[i][0] >= seconds[i - 1][1]), "call %d", i);
         CHECK(pthread_equal(work[i].thread, work[i % 2].thread) && !pthread_equal(work[i].thread, pthread_self()));
@@ -259,6 +262,15 @@ static void test_backend(void) {
     for (int i = 0; i < 4; i++) CHECK_EQ(y[i], a[i] + b[i]);
 }
 
+/* A rank that waits polls for milliseconds, unless its other threads compute. */
+static void test_backoff(void) {
+    CHECK(!mt_comm_computes() && mt_comm_backoff_s(4e-3, false) == 0 && mt_comm_backoff_s(4e-3, true) > 0);
+    for (int computes = 0; computes < 2; computes++) {
+        CHECK(mt_comm_backoff_s(1e-4, computes) == 0);
+        CHECK(mt_comm_backoff_s(10, computes) <= 2e-3 && mt_comm_backoff_s(10, computes) > 0);
+    }
+}
+
 int main(void) {
     CHECK_EQ(mt_device_open("abacus", &device, &err), MT_EINPUT);
     CHECK(strstr(err.text, "abacus"), "%s", err.text);
@@ -269,6 +281,7 @@ int main(void) {
         CHECK_OK(mt_stream_new(device, names[s], &stream[s], &err), err);
         CHECK_OK(mt_event_new(device, &event[s], &err), err);
     }
+    test_backoff();
     test_order();
     test_denormals();
     test_tickets();

@@ -176,11 +176,14 @@ static inline bool naive_end(struct naive *n, int rank, int s) {
         for (int i = 0; i < node->c->problem.n; i++)
             if (!naive_same(n, rank, node->c->group[i])) return false;
         double first_s = n->now_s;
-        for (int i = 0; i < node->c->problem.n; i++)
-            first_s = fmin(first_s, n->ranks[node->c->group[i]].streams[s].came_s);
-        double nap_s =
-            r->gpu ? 0
-                   : mt_comm_backoff_s(n->now_s - first_s); /* the first to arrive sleeps for half of it on average */
+        bool waiting_computes = false;
+        for (int i = 0; i < node->c->problem.n; i++) {
+            const struct naive_rank *other = &n->ranks[node->c->group[i]];
+            first_s = fmin(first_s, other->streams[s].came_s);
+            waiting_computes |= other->streams[s].came_s < n->now_s && other->streams[0].current >= 0;
+        }
+        /* the first to arrive sleeps for half of it on average */
+        double nap_s = r->gpu ? 0 : mt_comm_backoff_s(n->now_s - first_s, waiting_computes);
         for (int i = 0; i < node->c->problem.n; i++) {
             n->ranks[node->c->group[i]].streams[s].part = 2;
             n->ranks[node->c->group[i]].streams[s].done_s = -nap_s / 2;

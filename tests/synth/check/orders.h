@@ -4,6 +4,10 @@
  * 64-bit integers; a sum is a polynomial in the order of adding, so that order and number of its terms count; results
  * and partial products are poisoned as a run begins; results are compared as it ends.
  *
+ * Beside its value each element has `bits`: how it was computed and rounded, of which ranks' copies of a reduce's
+ * result must have the same. An element of a product has those of its tile, since another tile may add in another
+ * order.
+ *
  * An event that can run can always run later as well, since counters only grow. So b may come before a exactly if b is
  * among what runs when everything but a is run as far as it goes. Where no two events that touch an element, one of
  * them writing it, may come in either order, all orders give the same result as any: one is run. Else each such pair is
@@ -21,7 +25,7 @@
 #include "kernels/overlap/overlap.h"
 #include "tests/check.h"
 
-enum { EPOCHS = 3, MOST_RANKS = 8, RANDOM_ORDERS = 30, MOST_PAIRS = 400 };
+enum { EPOCHS = 3, MOST_RANKS = 8, RANDOM_ORDERS = 30, MOST_PAIRS = 400, MOST_TILES = 1 << 20 };
 enum verdict { RIGHT, WRONG, UNDECIDED };
 
 enum event_kind { BEGIN, TILE, PUT, END };
@@ -37,6 +41,10 @@ struct touch { /* of an event: a box of a rank's buffer */
     enum mt_overlap_buffer buffer;
     int64_t row, rows, col, cols;
     bool writes;
+};
+
+struct element {
+    uint64_t value, bits, type; /* type: the narrowest that it was rounded to */
 };
 
 struct orders {
@@ -56,7 +64,9 @@ struct orders {
     uint64_t *count;
     bool *done;
     int *ready, nready, ndone;
-    uint64_t *memory[MOST_RANKS][MT_OVERLAP_NBUFFERS][MT_OVERLAP_COPIES], *b[MOST_RANKS];
+    struct element *memory[MOST_RANKS][MT_OVERLAP_NBUFFERS][MT_OVERLAP_COPIES];
+    uint64_t *b[MOST_RANKS];
+    uint64_t replica[MOST_RANKS][EPOCHS + 1]; /* of what each rank's run ended with: a hash of its bits; 0: not yet */
     int64_t extent[MOST_RANKS][MT_OVERLAP_NBUFFERS][2];
     bool wrong;
 };
@@ -259,7 +269,7 @@ static inline void orders_init(struct orders *o, const struct mt_overlap *proble
         for (enum mt_overlap_buffer b = 0; b < MT_OVERLAP_NBUFFERS; b++) {
             mt_overlap_extent(problem, r, b, o->extent[r][b]);
             for (int copy = 0; copy < MT_OVERLAP_COPIES; copy++)
-                o->memory[r][b][copy] = mt_new(&o->arena, uint64_t, o->extent[r][b][0] * o->extent[r][b][1] + 1);
+                o->memory[r][b][copy] = mt_new(&o->arena, struct element, o->extent[r][b][0] * o->extent[r][b][1] + 1);
         }
         bool gather = problem->form == MT_OVERLAP_GATHER;
         int64_t count = gather ? problem->k * problem->shares[r] : problem->shares[r] * problem->cols;
@@ -276,8 +286,8 @@ static inline void orders_release(struct orders *o) {
 /* ---- running events on memory ---- */
 
 /* Elements of a box's row; null, and wrong, outside the buffer. */
-static inline uint64_t *order_row(struct orders *o, int rank, enum mt_overlap_buffer b, int epoch, int64_t row,
-                                  int64_t col, int64_t cols) {
+static inline struct element *order_row(struct orders *o, int rank, enum mt_overlap_buffer b, int epoch, int64_t row,
+                                        int64_t col, int64_t cols) {
     const int64_t *extent = o->extent[rank][b];
     if (row < 0 || row >= extent[0] || col < 0 || col + cols > extent[1]) {
         o->wrong = true;
@@ -286,33 +296,44 @@ static inline uint64_t *order_row(struct orders *o, int rank, enum mt_overlap_bu
     return o->memory[rank][b][mt_overlap_in_window(b) ? epoch % o->copies : 0] + row * extent[1] + col;
 }
 
+/* An element as it is after rounding to a type; a wider one changes nothing. */
+static inline struct element order_rounded(struct element e, enum mt_type type) {
+    if (e.type == type || mt_type_size(type) > mt_type_size((enum mt_type)e.type)) return e;
+    return (struct element){e.value, order_number(7, (int64_t)e.bits, type, 0), type};
+}
+
 static inline void order_tile(struct orders *o, const struct event *event) {
     const struct mt_overlap_tile *t = &o->schedules[event->rank].tiles[event->index];
     int r = event->rank;
     int64_t depth = o->extent[r][t->from][1];
+    enum mt_type acc = mt_type_acc(o->problem->type);
     for (int64_t i = 0; i < t->rows; i++) {
-        uint64_t *to = order_row(o, r, t->to, event->epoch, t->row + i, t->col, t->cols);
+        struct element *to = order_row(o, r, t->to, event->epoch, t->row + i, t->col, t->cols);
         if (!to) return;
         if (t->kind == MT_TILE_MATMUL) {
-            const uint64_t *a = order_row(o, r, t->from, event->epoch, t->from_row + i, 0, depth);
+            const struct element *a = order_row(o, r, t->from, event->epoch, t->from_row + i, 0, depth);
             int64_t cols = o->problem->form == MT_OVERLAP_GATHER ? o->problem->shares[r] : o->problem->cols;
             if (!a) return;
             for (int64_t j = 0; j < t->cols; j++) {
-                to[j] = 0;
-                for (int64_t k = 0; k < depth; k++) to[j] += a[k] * o->b[r][k * cols + t->col + j];
+                to[j] = (struct element){0, order_number(6, r * MOST_TILES + event->index, i, j), acc};
+                for (int64_t k = 0; k < depth; k++) to[j].value += a[k].value * o->b[r][k * cols + t->col + j];
             }
         } else if (t->kind == MT_TILE_COPY) {
-            const uint64_t *from = order_row(o, r, t->from, event->epoch, t->from_row + i, t->col, t->cols);
+            const struct element *from = order_row(o, r, t->from, event->epoch, t->from_row + i, t->col, t->cols);
             for (int64_t j = 0; from && j < t->cols; j++) to[j] = from[j];
         } else {
-            for (int64_t j = 0; j < t->cols; j++) to[j] = 0;
+            for (int64_t j = 0; j < t->cols; j++) to[j] = (struct element){.type = acc};
             for (int s = 0; s < o->n; s++) {
                 int64_t slot = s * (o->extent[r][t->from][0] / o->n) + t->from_row + i;
-                const uint64_t *from =
+                const struct element *from =
                     o->problem->shares[s] ? order_row(o, r, t->from, event->epoch, slot, t->col, t->cols) : NULL;
-                for (int64_t j = 0; from && j < t->cols; j++) to[j] = to[j] * FOLD + from[j];
+                for (int64_t j = 0; from && j < t->cols; j++) {
+                    to[j].value = to[j].value * FOLD + from[j].value;
+                    to[j].bits = to[j].bits * FOLD + from[j].bits;
+                }
             }
         }
+        for (int64_t j = 0; j < t->cols; j++) to[j] = order_rounded(to[j], mt_overlap_type(o->problem, t->to));
     }
 }
 
@@ -321,19 +342,31 @@ static inline void order_begin(struct orders *o, const struct event *event) {
     for (enum mt_overlap_buffer b = MT_OVERLAP_A; b < MT_OVERLAP_STAGED; b++)
         for (int64_t i = 0; i < o->extent[r][b][0] * o->extent[r][b][1]; i++) {
             int64_t cols = o->extent[r][b][1];
-            o->memory[r][b][0][i] = b == MT_OVERLAP_A ? order_a(o->problem, r, event->epoch, i / cols, i % cols)
-                                                      : order_number(9, event->epoch, i, (int64_t)b);
+            uint64_t value = b == MT_OVERLAP_A ? order_a(o->problem, r, event->epoch, i / cols, i % cols)
+                                               : order_number(9, event->epoch, i, (int64_t)b);
+            o->memory[r][b][0][i] = (struct element){value, value, mt_overlap_type(o->problem, b)};
         }
+}
+
+/* What another rank has ended the epoch with as well. */
+static inline void order_replica(struct orders *o, const struct event *event) {
+    const int64_t *extent = o->extent[event->rank][MT_OVERLAP_OUT];
+    uint64_t bits = 1;
+    for (int64_t i = 0; i < extent[0] * extent[1]; i++)
+        bits = order_number(4, (int64_t)bits, (int64_t)o->memory[event->rank][MT_OVERLAP_OUT][0][i].bits, i);
+    o->replica[event->rank][event->epoch] = bits;
+    for (int r = 0; r < o->n; r++) o->wrong |= o->replica[r][event->epoch] && o->replica[r][event->epoch] != bits;
 }
 
 static inline void order_end(struct orders *o, const struct event *event) {
     const int64_t *extent = o->extent[event->rank][MT_OVERLAP_OUT];
-    const uint64_t *out = o->memory[event->rank][MT_OVERLAP_OUT][0];
+    const struct element *out = o->memory[event->rank][MT_OVERLAP_OUT][0];
     for (int64_t i = 0; i < extent[0] * extent[1] && !o->wrong; i++)
-        o->wrong = out[i] != order_want(o, event->rank, event->epoch, i / extent[1], i % extent[1]);
+        o->wrong = out[i].value != order_want(o, event->rank, event->epoch, i / extent[1], i % extent[1]);
+    if (o->problem->form == MT_OVERLAP_REDUCE) order_replica(o, event);
     extent = o->extent[event->rank][MT_OVERLAP_WHOLE], out = o->memory[event->rank][MT_OVERLAP_WHOLE][0];
     for (int64_t i = 0; i < extent[0] * extent[1] && !o->wrong; i++)
-        o->wrong = out[i] != order_number(1, event->epoch, i / extent[1], i % extent[1]);
+        o->wrong = out[i].value != order_number(1, event->epoch, i / extent[1], i % extent[1]);
 }
 
 static inline void order_numbers(struct orders *o, const struct event *event) {
@@ -343,10 +376,10 @@ static inline void order_numbers(struct orders *o, const struct event *event) {
     if (event->kind != PUT) return;
     const struct mt_overlap_put *put = &o->schedules[event->rank].puts[event->index];
     for (int64_t i = 0; i < put->rows; i++) {
-        uint64_t *to = order_row(o, put->peer, put->to, event->epoch, put->to_row + i, put->col, put->cols);
-        const uint64_t *from =
+        struct element *to = order_row(o, put->peer, put->to, event->epoch, put->to_row + i, put->col, put->cols);
+        const struct element *from =
             order_row(o, event->rank, put->from, event->epoch, put->from_row + i, put->col, put->cols);
-        if (to && from) memmove(to, from, (size_t)put->cols * 8);
+        if (to && from) memmove(to, from, (size_t)put->cols * sizeof *to);
     }
 }
 
@@ -365,7 +398,8 @@ static inline void order_start_run(struct orders *o, bool chain) {
         for (enum mt_overlap_buffer b = MT_OVERLAP_STAGED; b < MT_OVERLAP_NBUFFERS; b++)
             for (int copy = 0; copy < MT_OVERLAP_COPIES; copy++)
                 for (int64_t i = 0; i < o->extent[r][b][0] * o->extent[r][b][1]; i++)
-                    o->memory[r][b][copy][i] = order_number(8, r * 100 + (int)b, copy, i);
+                    o->memory[r][b][copy][i] = (struct element){.value = order_number(8, r * 100 + (int)b, copy, i)};
+    memset(o->replica, 0, sizeof o->replica);
 }
 
 static inline void order_release(struct orders *o, int e) {
@@ -477,10 +511,12 @@ static inline bool brute_new(struct brute *b, uint64_t hash) {
 
 static inline uint64_t brute_hash(const struct orders *o) {
     uint64_t hash = mt_hash64(o->done, (size_t)o->nevents * sizeof *o->done, 1);
+    hash = mt_hash64(o->replica, sizeof o->replica, hash);
     for (int r = 0; r < o->n; r++)
         for (enum mt_overlap_buffer b = 0; b < MT_OVERLAP_NBUFFERS; b++)
             for (int copy = 0; copy < MT_OVERLAP_COPIES; copy++)
-                hash = mt_hash64(o->memory[r][b][copy], (size_t)(o->extent[r][b][0] * o->extent[r][b][1]) * 8, hash);
+                hash = mt_hash64(o->memory[r][b][copy],
+                                 (size_t)(o->extent[r][b][0] * o->extent[r][b][1]) * sizeof(struct element), hash);
     return hash | 1;
 }
 
@@ -495,24 +531,27 @@ static inline void brute_go(struct brute *b) {
         *left = malloc(sizeof(int) * (size_t)o->nevents);
     bool *done = malloc((size_t)o->nevents);
     size_t flags = (size_t)(o->n * o->nflags) * 8;
-    uint64_t *count = malloc(flags + 8), *memory[MOST_RANKS][MT_OVERLAP_NBUFFERS][MT_OVERLAP_COPIES];
+    uint64_t *count = malloc(flags + 8), replica[MOST_RANKS][EPOCHS + 1];
+    struct element *memory[MOST_RANKS][MT_OVERLAP_NBUFFERS][MT_OVERLAP_COPIES];
 #define EACH_BUFFER(action)                                                                                            \
     for (int r = 0; r < o->n; r++)                                                                                     \
         for (enum mt_overlap_buffer m = 0; m < MT_OVERLAP_NBUFFERS; m++)                                               \
             for (int copy = 0; copy < MT_OVERLAP_COPIES; copy++) {                                                     \
-                size_t bytes = (size_t)(o->extent[r][m][0] * o->extent[r][m][1]) * 8;                                  \
+                size_t bytes = (size_t)(o->extent[r][m][0] * o->extent[r][m][1]) * sizeof(struct element);             \
                 action;                                                                                                \
             }
     memcpy(ready, o->ready, sizeof(int) * (size_t)nready);
     memcpy(left, o->left, sizeof(int) * (size_t)o->nevents);
     memcpy(done, o->done, (size_t)o->nevents);
     memcpy(count, o->count, flags);
+    memcpy(replica, o->replica, sizeof replica);
     EACH_BUFFER(memory[r][m][copy] = malloc(bytes + 8); memcpy(memory[r][m][copy], o->memory[r][m][copy], bytes))
     for (int i = 0; i < nready && !b->wrong && !b->gave_up; i++) {
         memcpy(o->ready, ready, sizeof(int) * (size_t)nready);
         memcpy(o->left, left, sizeof(int) * (size_t)o->nevents);
         memcpy(o->done, done, (size_t)o->nevents);
         memcpy(o->count, count, flags);
+        memcpy(o->replica, replica, sizeof replica);
         EACH_BUFFER(memcpy(o->memory[r][m][copy], memory[r][m][copy], bytes))
         o->nready = nready, o->ndone = ndone;
         order_take(o, i, true, false);

@@ -6,6 +6,34 @@
 #include "synth/check/overlap/overlap.h"
 #include "tests/synth/check/orders.h"
 
+enum mutation {
+    PUT_DROPPED,
+    PUT_DOUBLED,
+    PUTS_SWAPPED,
+    PUT_REPEATED,
+    PUT_EARLY,
+    FLAG,
+    FLAGS_MERGED,
+    COUNT,
+    PARITY,
+    WAIT_DROPPED,
+    WAIT_REPEATED,
+    ORDER,
+    BOX,
+    TILE_TWICE,
+    SUM_UNROUNDED,
+    PRODUCT_TWICE,
+    NMUTATIONS
+};
+static const char *const mutation_names[NMUTATIONS] = {"a put dropped",         "a put doubled",
+                                                       "puts swapped",          "a box put twice",
+                                                       "a put before its tile", "another flag",
+                                                       "one flag of two ranks", "another count",
+                                                       "another parity",        "a wait dropped",
+                                                       "a wait repeated",       "tiles reordered",
+                                                       "another box",           "a tile doubled or dropped",
+                                                       "a sum unrounded",       "a product made twice"};
+
 /* ---- problems ---- */
 
 struct overlap_case {
@@ -15,6 +43,13 @@ struct overlap_case {
 };
 
 static const uint64_t overlap_seed = 20261123;
+
+/* The case that a kind of mutants takes for a number: some need a form. */
+static inline int overlap_case_of(int how, int number) {
+    return how == SUM_UNROUNDED   ? 2 * MT_OVERLAP_NFORMS * number + MT_OVERLAP_REDUCE
+           : how == PRODUCT_TWICE ? 2 * MT_OVERLAP_NFORMS * number + MT_OVERLAP_NFORMS + MT_OVERLAP_REDUCE
+                                  : number;
+}
 
 /* A ragged problem of n ranks: case number `number`, some ranks with nothing. */
 static inline void overlap_case_init(struct overlap_case *c, int n, int number) {
@@ -43,6 +78,7 @@ static inline void overlap_case_init(struct overlap_case *c, int n, int number) 
     p->tile[0] = 1 + DRAW(3), p->tile[1] = 2 + DRAW(2);
     p->chunk = 1 + DRAW(3);
     p->mix = (int)DRAW(3);
+    if (p->form != MT_OVERLAP_GATHER && DRAW(2)) p->wire = MT_BF16;
     for (int r = 0; r < n; r++) mt_overlap_schedule(p, r, &c->schedules[r]);
 #undef DRAW
 }
@@ -64,28 +100,6 @@ static inline struct mt_overlap_schedule overlap_copy(const struct mt_overlap_sc
 }
 
 /* ---- mutations: each returns whether it changed something ---- */
-
-enum mutation {
-    PUT_DROPPED,
-    PUT_DOUBLED,
-    PUTS_SWAPPED,
-    PUT_REPEATED,
-    PUT_EARLY,
-    FLAG,
-    FLAGS_MERGED,
-    COUNT,
-    PARITY,
-    WAIT_DROPPED,
-    WAIT_REPEATED,
-    ORDER,
-    BOX,
-    TILE_TWICE,
-    NMUTATIONS
-};
-static const char *const mutation_names[NMUTATIONS] = {
-    "a put dropped",   "a put doubled",         "puts swapped",  "a box put twice",          "a put before its tile",
-    "another flag",    "one flag of two ranks", "another count", "another parity",           "a wait dropped",
-    "a wait repeated", "tiles reordered",       "another box",   "a tile doubled or dropped"};
 
 static inline bool mutate_put(struct mt_overlap_schedule *s, enum mutation how, const uint64_t random[4]) {
     if (!s->nputs) return false;
@@ -223,6 +237,41 @@ static inline bool mutate_tiles(struct mt_overlap_schedule *s, enum mutation how
     return true;
 }
 
+/* An owner adds a tile into its result once more, instead of copying what its peers get. */
+static inline bool mutate_sum(struct mt_overlap_schedule *s, const uint64_t random[4]) {
+    for (int k = 0; k < s->ntiles; k++) {
+        struct mt_overlap_tile *copy = &s->tiles[(random[0] + (uint64_t)k) % (uint64_t)s->ntiles];
+        if (copy->kind != MT_TILE_COPY || copy->from != MT_OVERLAP_RESULT) continue;
+        for (int t = 0; t < s->ntiles; t++) {
+            struct mt_overlap_tile add = s->tiles[t];
+            if (add.kind != MT_TILE_ADD || add.row != copy->row || add.col != copy->col) continue;
+            add.to = MT_OVERLAP_OUT;
+            *copy = add;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A put of a product that a tile of its own has computed, not the tile of which others get it. */
+static inline bool mutate_product(struct mt_overlap_schedule *s, const uint64_t random[4]) {
+    for (int k = 0; k < s->nputs; k++) {
+        int j = (int)((random[0] + (uint64_t)k) % (uint64_t)s->nputs);
+        struct mt_overlap_put put = s->puts[j];
+        if (!put.rows || put.from != MT_OVERLAP_SLOTS) continue;
+        struct mt_overlap_tile tile = s->tiles[put.tile];
+        tile.to = MT_OVERLAP_PARTIAL;
+        tile.row = put.from_row = tile.from_row;
+        put.from = MT_OVERLAP_PARTIAL;
+        put.tile = s->ntiles;
+        s->tiles[s->ntiles++] = tile;
+        memmove(s->puts + j, s->puts + j + 1, (size_t)(s->nputs - 1 - j) * sizeof put);
+        s->puts[s->nputs - 1] = put;
+        return true;
+    }
+    return false;
+}
+
 static inline bool overlap_mutate(struct mt_overlap_schedule *schedules, int n, int nflags, enum mutation how,
                                   const uint64_t random[4]) {
     struct mt_overlap_schedule *s = &schedules[random[3] % (uint64_t)n];
@@ -249,6 +298,8 @@ static inline bool overlap_mutate(struct mt_overlap_schedule *schedules, int n, 
     case WAIT_REPEATED: return mutate_waits(schedules, n, (int)(random[3] % (uint64_t)n), how, random);
     case ORDER:
     case TILE_TWICE: return mutate_tiles(s, how, random);
+    case SUM_UNROUNDED: return mutate_sum(s, random);
+    case PRODUCT_TWICE: return mutate_product(s, random);
     default: return mutate_put(s, how, random);
     }
 }

@@ -71,16 +71,109 @@ static void test_mutants(void) {
             for (int round = 0; round < ROUNDS; round++) {
                 struct overlap_case c;
                 int number = how * ROUNDS + round;
-                overlap_case_init(&c, n, number);
+                overlap_case_init(&c, n, overlap_case_of(how, number));
                 overlap_mutant(&c, (enum mutation)how, number, &tally);
                 overlap_case_release(&c);
             }
-    for (int how = 0; how < NMUTATIONS; how++) wrong += tally.wrong[how];
+    for (int how = 0; how < NMUTATIONS; how++) {
+        CHECK(tally.wrong[how] || how == ORDER, "%s: none is wrong", mutation_names[how]);
+        wrong += tally.wrong[how];
+    }
     printf("%d wrong mutants refused\n", wrong);
     CHECK(wrong >= 90, "%d", wrong);
 }
 
+/* A schedule of two ranks, changed by the caller; whether it is refused, and for what. */
+static struct overlap_case form_case(struct mt_overlap_schedule *changed) {
+    struct overlap_case c;
+    overlap_case_init(&c, 2, 1);
+    *changed = overlap_copy(&c.schedules[0], 4);
+    CHECK(changed->nwaits && changed->ntiles && changed->nputs, "%d waits", changed->nwaits);
+    return c;
+}
+
+static void refused(struct overlap_case *c, struct mt_overlap_schedule *changed, const char *why) {
+    struct mt_overlap_schedule schedules[2] = {*changed, c->schedules[1]};
+    struct mt_err err = MT_ERR_INIT;
+    c->problem.rows = c->rows, c->problem.shares = c->shares;
+    CHECK_EQ(mt_check_overlap(&c->problem, schedules, "form", &err), MT_EPROOF);
+    CHECK(strstr(err.text, why), "%s, not: %s", err.text, why);
+    mt_overlap_schedule_release(changed);
+    overlap_case_release(c);
+}
+
+/* Tables that nobody may index with. */
+static void test_form(void) {
+    static const struct mt_overlap_wait bad[] = {
+        {100000000, 0, 1, 0}, {-1, 0, 1, 0}, {0, 0, 0, 0}, {0, 0, 1, 2}, {0, 0, 1, -1}};
+    struct mt_overlap_schedule s;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct overlap_case c = form_case(&s);
+        s.waits[s.nwaits++] = bad[i]; /* of no tile and no put */
+        refused(&c, &s, "epochs before");
+    }
+    struct overlap_case c = form_case(&s);
+    s.tiles[0].first_wait = s.nwaits, s.tiles[0].nwaits = 1;
+    refused(&c, &s, "waits are not in the table");
+    c = form_case(&s);
+    s.puts[0].first_wait = -1, s.puts[0].nwaits = 1;
+    refused(&c, &s, "waits are not in the table");
+    c = form_case(&s);
+    s.puts[0].peer = 2;
+    refused(&c, &s, "of rank 2");
+    c = form_case(&s);
+    s.puts[s.nputs - 1].tile = s.ntiles;
+    refused(&c, &s, "out of order");
+    c = form_case(&s);
+    c.problem.tile[0] = 1, s.tiles[0].rows = 2;
+    refused(&c, &s, "tile");
+}
+
+/* Problems without schedules. */
+static void test_problems(void) {
+    struct overlap_case c;
+    struct mt_err err = MT_ERR_INIT;
+    overlap_case_init(&c, 3, 0);
+    c.problem.rows = c.rows, c.problem.shares = c.shares;
+    CHECK_OK(mt_overlap_check(&c.problem, &err), err);
+    c.problem.k = 0;
+    CHECK_EQ(mt_overlap_check(&c.problem, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "k is 0"), "%s", err.text);
+    CHECK_EQ(mt_check_overlap(&c.problem, c.schedules, "no k", &err), MT_EINPUT);
+    c.problem.k = 1;
+    overlap_case_release(&c);
+    /* More flags than an int counts: of slots, of results, of chunks. */
+    const int64_t many[2] = {1ll << 31, 1ll << 31}, few[2] = {1, 1};
+    struct mt_overlap large = {.form = MT_OVERLAP_SCATTER,
+                               .n = 2,
+                               .m = 1ll << 32,
+                               .cols = 1,
+                               .k = 2,
+                               .rows = many,
+                               .shares = few,
+                               .type = MT_F32,
+                               .out = MT_F32,
+                               .wire = MT_F32,
+                               .tile = {4, 1},
+                               .chunk = 2};
+    for (int form = 0; form < MT_OVERLAP_NFORMS; form++) {
+        large.form = (enum mt_overlap_form)form;
+        if (form == MT_OVERLAP_GATHER)
+            large.cols = 2, large.k = 1;
+        else
+            large.cols = 1, large.k = 2;
+        large.tile[0] = form == MT_OVERLAP_GATHER ? 2 : form == MT_OVERLAP_SCATTER ? 2 : 3;
+        CHECK_EQ(mt_overlap_check(&large, &err), MT_EINPUT);
+        CHECK(strstr(err.text, "flags"), "%s", err.text);
+        large.tile[0] = large.chunk = 8;
+        CHECK_OK(mt_overlap_check(&large, &err), err);
+        large.chunk = 2;
+    }
+}
+
 int main(void) {
+    test_form();
+    test_problems();
     test_generators();
     test_judge();
     test_mutants();
