@@ -38,11 +38,25 @@ void *mt_device_window_ptr(const struct mt_window *window, int64_t at, int rank)
     return part ? part + at : NULL;
 }
 
+enum mt_status mt_device_window_has(const struct mt_window *window, const int *ranks, int n, const int *names,
+                                    struct mt_err *err) {
+    int me = mt_window_rank(window), nranks = mt_window_nranks(window);
+    for (int i = 0; i < n; i++) {
+        if (ranks[i] >= 0 && ranks[i] < nranks) continue;
+        mt_fail(err, MT_EINPUT, "rank %d is to put into the memory of rank %d, but there are %d ranks",
+                names ? names[me] : me, ranks[i], nranks);
+        return mt_err_hint(err, "start as many ranks as the program has, or plan for %d", nranks);
+    }
+    return MT_OK;
+}
+
 enum mt_status mt_device_window_reaches(const struct mt_window *window, const int *ranks, int n, const int *names,
                                         struct mt_err *err) {
+    int me = mt_window_rank(window);
+    enum mt_status st = mt_device_window_has(window, ranks, n, names, err);
+    if (st) return st;
     for (int i = 0; i < n && mt_window_attached(window); i++) {
         if (mt_device_window_part(window, ranks[i])) continue;
-        int me = mt_window_rank(window);
         mt_fail(err, MT_EINPUT, "rank %d cannot reach the memory of rank %d", names ? names[me] : me,
                 names ? names[ranks[i]] : ranks[i]);
         return mt_err_hint(

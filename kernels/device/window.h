@@ -29,8 +29,11 @@ char *mt_device_window_part(const struct mt_window *window, int rank);
 /* Byte `at` of a rank's part, wherever it is, as this rank's device addresses it; null: out of reach. */
 void *mt_device_window_ptr(const struct mt_window *window, int64_t at, int rank);
 
-/* MT_EINPUT if the device cannot reach the part of one of ranks[n]. Then only a
- * communicator that queues can overlap (MT_OVERLAP_NCCL). `names` as in struct mt_overlap_operands. */
+/* MT_EINPUT if one of ranks[n] is none of the window's. `names` as in struct mt_overlap_operands. */
+enum mt_status mt_device_window_has(const struct mt_window *window, const int *ranks, int n, const int *names,
+                                    struct mt_err *err);
+/* The same, or if the device cannot reach the part of one of them. Then only a communicator that queues can overlap
+ * (MT_OVERLAP_NCCL). */
 enum mt_status mt_device_window_reaches(const struct mt_window *window, const int *ranks, int n, const int *names,
                                         struct mt_err *err);
 

@@ -3,7 +3,6 @@
  * Puts of one rank run together; a signal starts when all before it to its rank are done. What is done at the queue's
  * head is dropped. Every call makes progress, for this rank and within MPI for those that access its memory. */
 #include <assert.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,9 +20,9 @@ struct mt_window_remote {
     struct mt_rma *rma;
     struct operation *queue;
     int head, tail, capacity;
-    uint64_t dropped; /* operations and segments that are done */
-    int *ahead;       /* [nranks]: operations of a pass before the current one, not done */
-    int nranks;
+    uint64_t dropped;  /* operations and segments that are done */
+    int *ahead;        /* [nranks]: operations of a pass before the current one, not done */
+    int nranks, nbusy; /* slots of the queue's: one is left to reads, which must not wait for a long queue */
     struct {
         int operation; /* of the queue; -1: none */
         int64_t bytes;
@@ -71,7 +70,7 @@ void mt_window_remote_get(struct mt_window_remote *r, void *to, int64_t place, i
 /* Start as much of an operation as slots allow. */
 static enum mt_status start(struct mt_window_remote *r, int o, struct mt_err *err) {
     struct operation *x = &r->queue[o];
-    while (x->started < x->op.size_bytes) {
+    while (x->started < x->op.size_bytes && r->nbusy < MT_RMA_SLOTS - 1) {
         struct mt_rma_op part = x->op;
         int64_t left = x->op.size_bytes - x->started;
         part.size_bytes = left < MT_RMA_SEGMENT_BYTES ? left : MT_RMA_SEGMENT_BYTES;
@@ -82,6 +81,7 @@ static enum mt_status start(struct mt_window_remote *r, int o, struct mt_err *er
         int s = r->rma->class->start(r->rma, &part, err);
         if (s < 0) return err->status;
         assert(r->slot[s].operation < 0);
+        r->nbusy++;
         r->slot[s].operation = o;
         r->slot[s].bytes = part.size_bytes;
         x->started += part.size_bytes;
@@ -99,13 +99,16 @@ enum mt_status mt_window_remote_progress(struct mt_window_remote *r, uint64_t *d
         if (st || !is_done) continue;
         r->queue[r->slot[s].operation].finished += r->slot[s].bytes;
         r->slot[s].operation = -1;
+        r->nbusy--;
         r->dropped++;
     }
     for (int n = 0; n < r->nranks; n++) r->ahead[n] = 0;
     for (int o = r->head; o < r->tail && !st; o++) {
         struct operation *x = &r->queue[o];
         bool word = x->op.kind == MT_RMA_SET || x->op.kind == MT_RMA_ADD;
-        if (!(word && r->ahead[x->op.rank])) st = start(r, o, err);
+        bool may = !(word && r->ahead[x->op.rank]);
+        if (may) st = start(r, o, err);
+        if (may && x->started < x->op.size_bytes) break; /* no slot is free */
         r->ahead[x->op.rank] += x->finished < x->op.size_bytes;
     }
     while (r->head < r->tail && r->queue[r->head].finished == r->queue[r->head].op.size_bytes) r->head++;
@@ -123,23 +126,15 @@ enum mt_status mt_window_remote_read(struct mt_window_remote *r, int64_t place, 
     struct mt_rma_op op = {MT_RMA_READ, rank, .at = place, .size_bytes = 8};
     struct mt_awake awake = {0};
     bool done = false;
-    int s;
+    int left;
     uint64_t count;
-    for (;;) { /* a slot, which the queue may have taken */
-        int left;
-        enum mt_status st = mt_window_remote_progress(r, &count, &left, err);
-        if (st) return st;
-        err->status = MT_OK;
-        if ((s = r->rma->class->start(r->rma, &op, err)) >= 0) break;
-        if (err->status) return err->status;
-        if (mt_awake_check(&awake, 1) > deadline_s)
-            return mt_fail(err, MT_ESTALL, "puts to rank %d have not been done for %g s", mt_window_remote_waits_for(r),
-                           deadline_s);
-        sched_yield();
-    }
+    enum mt_status st = mt_window_remote_progress(r, &count, &left, err);
+    if (st) return st;
+    err->status = MT_OK;
+    int s = r->rma->class->start(r->rma, &op, err);
+    if (s < 0) return err->status ? err->status : mt_fail(err, MT_EBUG, "no slot is left for a signal to be read");
     while (!done) {
-        enum mt_status st = r->rma->class->test(r->rma, s, &done, value, err);
-        if (st) return st;
+        if ((st = r->rma->class->test(r->rma, s, &done, value, err))) return st;
         if (!done && mt_awake_check(&awake, 1) > deadline_s)
             return mt_fail(err, MT_ESTALL, "a signal of this rank could not be read for %g s", deadline_s);
     }

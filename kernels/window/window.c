@@ -43,7 +43,7 @@ static inline bool inside(const struct mt_window *w, int64_t at, int64_t size_by
 }
 
 void *mt_window_ptr(const struct mt_window *w, int64_t at, int rank) {
-    assert(inside(w, at, 0));
+    assert(inside(w, at, 0) && rank >= 0 && rank < w->nranks);
     return w->part[rank] ? w->part[rank] + MT_WINDOW_HEADER_BYTES + at : NULL;
 }
 
@@ -92,7 +92,7 @@ enum mt_status mt_window_signal_at(struct mt_window *w, int64_t place, uint64_t 
 
 enum mt_status mt_window_signal(struct mt_window *w, int64_t signal, uint64_t value, enum mt_signal how, int rank,
                                 struct mt_err *err) {
-    assert(inside(w, signal, 8) && signal % 8 == 0);
+    assert(inside(w, signal, 8) && signal % 8 == 0 && rank >= 0 && rank < w->nranks);
     return mt_window_signal_at(w, MT_WINDOW_HEADER_BYTES + signal, value, how, rank, err);
 }
 

@@ -92,8 +92,10 @@ static enum mt_status prepare_overlap(struct mt_executor *ex, struct replay *run
                                               .ranks = c->group,
                                               .names = ex->comm->names,
                                               .what = c->name}};
-    if (ex->comm->class->queue) return MT_OK; /* it reaches all ranks */
-    enum mt_status st = mt_device_window_reaches(ex->window, c->group, o->problem.n, ex->comm->names, err);
+    /* A communicator that queues reaches all ranks that there are. */
+    enum mt_status st = ex->comm->class->queue
+                            ? mt_device_window_has(ex->window, c->group, o->problem.n, ex->comm->names, err)
+                            : mt_device_window_reaches(ex->window, c->group, o->problem.n, ex->comm->names, err);
     return st ? mt_err_context(err, "%s", c->name) : MT_OK;
 }
 
@@ -123,8 +125,8 @@ static void merge_calls(struct mt_executor *ex, struct replay *run) {
         for (int i = low->block_begin[b], before = -1; i < low->block_begin[b + 1]; i++) {
             const struct mt_linstr *c = &low->instrs[i];
             if (c->stream != MT_STREAM_COMPUTE || c->what == MT_LOWERED_ALIAS) continue;
-            separate[n] =
-                before < 0 || c->nwaits || c->kept != low->instrs[before].kept || run->events[before] || c->nadvances || low->instrs[before].nadvances;
+            separate[n] = before < 0 || c->nwaits || c->kept != low->instrs[before].kept || run->events[before] ||
+                          c->nadvances || low->instrs[before].nadvances;
             calls[n] = run->calls[i];
             instr[n++] = before = i;
         }

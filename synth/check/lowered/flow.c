@@ -29,9 +29,11 @@ struct flow {
     struct mt_arena arena;
     int64_t *cuts;
     int ncuts;
-    int64_t collective, overlapped; /* the last runs of either */
-    struct cell *cells;             /* [ncuts - 1] */
-    int64_t now;                    /* the number of the current run of an instruction, from 1 */
+    struct cell *cells; /* [ncuts - 1] */
+    int64_t now;        /* the number of the current run of an instruction, from 1 */
+    /* Of each stream: the last run that waits for peers, and its instruction. */
+    int64_t peers[MT_MOST_STREAMS];
+    int peers_instr[MT_MOST_STREAMS];
     /* Of each stream: the last run on each stream that has ended. */
     int64_t known[MT_MOST_STREAMS][MT_MOST_STREAMS];
     int64_t (*ended)[MT_MOST_STREAMS]; /* [instrs]: what is known when its last run has ended */
@@ -287,12 +289,15 @@ static enum mt_status run_collective(struct flow *f) {
  * the same time may each keep the other's from multiprocessors. */
 static enum mt_status check_turns(struct flow *f) {
     const struct mt_linstr *l = mt_lchecker_instr(f->c);
-    const int64_t *known = f->known[l->stream];
-    if (l->what == MT_LOWERED_COLLECTIVE && known[MT_STREAM_COMPUTE] < f->overlapped)
-        return mt_lchecker_refuse(f->c, "may wait for peers while an overlapped instruction before it does");
-    if (l->what == MT_LOWERED_OVERLAP && known[MT_STREAM_COMM] < f->collective)
-        return mt_lchecker_refuse(f->c, "may wait for peers while a collective before it does");
-    *(l->what == MT_LOWERED_COLLECTIVE ? &f->collective : &f->overlapped) = f->now;
+    for (int s = 0; s < f->c->low->nstreams; s++) {
+        if (f->known[l->stream][s] >= f->peers[s]) continue;
+        const struct mt_linstr *other = &f->c->low->instrs[f->peers_instr[s]];
+        return mt_lchecker_refuse(f->c, "may wait for peers while %s before it does, %s on stream %s",
+                                  other->what == MT_LOWERED_OVERLAP ? "an overlapped instruction" : "a collective",
+                                  other->name ? other->name : "?", mt_lowered_stream_name(s));
+    }
+    f->peers[l->stream] = f->now;
+    f->peers_instr[l->stream] = f->c->instr;
     return MT_OK;
 }
 

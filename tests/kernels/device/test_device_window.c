@@ -50,6 +50,17 @@ static void test_reach(void) {
     CHECK_EQ(mt_device_window_reaches(windows[0], far, 3, names, &err), MT_EINPUT);
     CHECK(strstr(err.text, "rank 7 cannot reach the memory of rank 8") && strstr(err.hint, "--overlap none"), "%s, %s",
           err.text, err.hint);
+    /* Ranks that do not exist: with memory elsewhere, and with the host's own. */
+    const int beyond[2][2] = {{0, 3}, {-1, 0}};
+    for (int i = 0; i < 4; i++) {
+        CHECK_EQ(mt_device_window_has(windows[i / 2], beyond[i % 2], 2, names, &err), MT_EINPUT);
+        err = (struct mt_err)MT_ERR_INIT;
+        CHECK_EQ(mt_device_window_reaches(windows[i / 2], beyond[i % 2], 2, names, &err), MT_EINPUT);
+        CHECK(strstr(err.text,
+                     i % 2 ? "memory of rank -1, but there are 3 ranks" : "memory of rank 3, but there are 3 ranks") &&
+                  strstr(err.hint, "start as many ranks"),
+              "%s, %s", err.text, err.hint);
+    }
     for (int r = 0; r < 3; r++) mt_window_free(windows[r]);
     CHECK_EQ(released, 1);
 }

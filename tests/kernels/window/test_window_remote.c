@@ -38,7 +38,7 @@ static int start(struct mt_rma *rma, const struct mt_rma_op *op, struct mt_err *
 static enum mt_status test(struct mt_rma *rma, int slot, bool *done, uint64_t *value, struct mt_err *err) {
     struct fake *f = (struct fake *)rma;
     struct mt_rma_op *op = &f->op[slot];
-    (void)value, (void)err;
+    (void)err;
     CHECK(f->busy[slot], "slot %d", slot);
     *done = mt_random_below(f->seed, 2, f->draws++, 4) == 0;
     if (!*done) return MT_OK;
@@ -48,6 +48,8 @@ static enum mt_status test(struct mt_rma *rma, int slot, bool *done, uint64_t *v
         memcpy(place, op->from, (size_t)op->size_bytes);
     } else if (op->kind == MT_RMA_GET) {
         memcpy(op->to, place, (size_t)op->size_bytes);
+    } else if (op->kind == MT_RMA_READ) {
+        memcpy(value, place, 8);
     } else {
         uint64_t word;
         memcpy(&word, place, 8);
@@ -65,10 +67,35 @@ static void release(struct mt_rma *rma, bool broken) {
 
 static const struct mt_rma_class fake_class = {start, test, release};
 
+/* A signal is read while more is queued than there are slots: neither are all puts done before, nor is any lost. */
+static void test_read(const char *source) {
+    enum { PUTS = 2000, ALIKE = 8 };
+    struct mt_err err = MT_ERR_INIT;
+    struct fake f = {.rma = {&fake_class}, .nslots = MT_RMA_SLOTS, .seed = 15, .source = source};
+    for (int r = 0; r < RANKS; r++) f.memory[r] = calloc(1, BYTES);
+    struct mt_window_remote *remote = mt_window_remote_new(&f.rma, RANKS);
+    for (int i = 0; i < PUTS; i++) mt_window_remote_put(remote, i * ALIKE, source + i * ALIKE, ALIKE, 1);
+    uint64_t value = 7, done;
+    int left;
+    memcpy(f.memory[0] + SIGNAL, &(uint64_t){15}, 8);
+    for (int i = 0; i < 10; i++) {
+        CHECK_OK(mt_window_remote_read(remote, SIGNAL, 0, 10, &value, &err), err);
+        CHECK_EQ(value, 15);
+        value = 7;
+    }
+    CHECK_OK(mt_window_remote_progress(remote, &done, &left, &err), err);
+    CHECK(left > PUTS / 2, "of %d puts %d are left", PUTS, left);
+    while (left) CHECK_OK(mt_window_remote_progress(remote, &done, &left, &err), err);
+    CHECK(!memcmp(f.memory[1], source, PUTS * ALIKE), "all puts are there");
+    mt_window_remote_free(remote, false);
+    for (int r = 0; r < RANKS; r++) free(f.memory[r]);
+}
+
 int main(void) {
     struct mt_err err = MT_ERR_INIT;
     char *source = malloc(BYTES), *back = malloc(BYTES);
     for (int i = 0; i < BYTES; i++) source[i] = (char)(1 + i % 127);
+    test_read(source);
     for (int trial = 0; trial < TRIALS; trial++) {
         struct fake f = {
             .rma = {&fake_class}, .nslots = 1 + trial % MT_RMA_SLOTS, .seed = (uint64_t)trial, .source = source};

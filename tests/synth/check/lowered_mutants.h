@@ -53,14 +53,18 @@ static inline struct mt_linstr *linstr(int rank, int instr) {
     return &truth.lowered[rank]->instrs[instr];
 }
 
+static inline struct mt_lower_options lower_options(bool fuse, int copy_streams) {
+    return (struct mt_lower_options){.fuse = fuse,
+                                     .copy_streams = copy_streams,
+                                     .latency_s = 1e-5,
+                                     .bandwidth_Bps = 1e9,
+                                     .scratch_bytes = replay_scratch_bytes};
+}
+
 /* For all ranks; free_all releases them. */
-static inline void lower_all(const struct mt_program *p, bool fuse, int copy_streams) {
+static inline void lower_all(const struct mt_program *p, struct mt_lower_options options) {
     struct mt_err err = MT_ERR_INIT;
-    truth.options = (struct mt_lower_options){.fuse = fuse,
-                                              .copy_streams = copy_streams,
-                                              .latency_s = 1e-5,
-                                              .bandwidth_Bps = 1e9,
-                                              .scratch_bytes = replay_scratch_bytes};
+    truth.options = options;
     for (int r = 0; r < p->nranks; r++) CHECK_OK(mt_lower(p, r, &truth.options, &truth.lowered[r], &err), err);
     truth.program = p;
 }

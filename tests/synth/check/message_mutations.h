@@ -277,10 +277,20 @@ MUTATE(other_tiles) {
     if (l->what == MT_LOWERED_OVERLAP) change_overlap_schedule(l, variant % OVERLAP_SCHEDULE_CHANGES);
 }
 
-/* In the order of another rank: the collective before it, or after it. */
+/* In the order of another rank: the collective before it, or after it. How often that is refused because it may wait
+ * for peers while another does. */
+static int at_once;
+
 MUTATE(overlap_at_once) {
     UNUSED;
+    bool peers[] = {instr > 0 && (l[-1].what == MT_LOWERED_OVERLAP || l[-1].what == MT_LOWERED_COLLECTIVE),
+                    l->what == MT_LOWERED_OVERLAP || l->what == MT_LOWERED_COLLECTIVE};
     if (l->what == MT_LOWERED_OVERLAP || (l->what == MT_LOWERED_COLLECTIVE && m->nregions)) SET(l->nwaits, 0);
+    /* Nothing but waits orders it after the one before it; numbers show nothing of that. */
+    struct mt_err err = MT_ERR_INIT;
+    if (!peers[0] || !peers[1] || l[-1].stream == l->stream || l->ahead) return;
+    CHECK(!is_accepted(&err), "waits for peers at once are accepted at instruction %d", instr);
+    at_once += strstr(err.text, "may wait for peers while") != NULL;
 }
 
 #endif

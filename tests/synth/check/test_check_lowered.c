@@ -1,5 +1,6 @@
 /* Mutants of lowered programs: one rank's (or every rank's) damaged in every way we can think of, at every instruction.
  * The checker may accept a mutant only if it still computes the same numbers, in fp64, whichever stream runs ahead. */
+#include "kernels/overlap/chunk.h"
 #include "tests/synth/check/message_mutations.h"
 
 static const struct {
@@ -181,13 +182,44 @@ static void reorder_pieces(int rank, int refused[MT_NCOLLS]) {
 
 /* ---- programs ---- */
 
+/* Scratch of overlapped instructions that run by chunks, and by tiles: what the one needs is not the other's. */
+static void test_scratch_of_chunks(const struct mt_program *p) {
+    struct mt_err err = MT_ERR_INIT;
+    int noverlaps = 0, unlike[2] = {0};
+    for (int chunks = 0; chunks < 2; chunks++) {
+        struct mt_lower_options options = lower_options(true, 0);
+        options.chunks = chunks;
+        lower_all(p, options);
+        CHECK(is_accepted(&err), "by chunks %d: %s", chunks, err.text);
+        for (int r = 0; r < p->nranks; r++) {
+            CHECK(reduce_scratch(r) > 0, "rank %d", r);
+            for (int i = 0; i < truth.lowered[r]->ninstrs; i++) {
+                const struct mt_linstr *l = linstr(r, i);
+                if (l->what != MT_LOWERED_OVERLAP) continue;
+                const struct mt_overlap *problem = &l->overlap->problem;
+                int me = l->overlap->me;
+                int64_t by[2] = {mt_overlap_scratch_bytes(problem, me, replay_scratch_bytes, NULL),
+                                 mt_overlap_chunks_scratch_bytes(problem, me, replay_scratch_bytes, NULL)};
+                CHECK(l->scratch >= 0 && truth.lowered[r]->values[l->scratch].size_bytes >= by[chunks]);
+                noverlaps++;
+                unlike[chunks] += truth.lowered[r]->values[l->scratch].size_bytes < by[!chunks];
+            }
+        }
+        truth.options.chunks = !chunks;
+        CHECK_EQ(!is_accepted(&err), unlike[chunks] > 0);
+        free_all();
+    }
+    CHECK(noverlaps > 0 && unlike[0] + unlike[1] > 0, "%d overlapped, %d and %d unlike", noverlaps, unlike[0],
+          unlike[1]);
+}
+
 static int noverlapped[MT_OVERLAP_NFORMS], swapped_outputs, reduced_scratch, reordered[MT_NCOLLS];
 
 static void test_program(const char *name, const struct mt_program *p, bool fuse) {
     struct mt_err err = MT_ERR_INIT;
     truth.name = name;
     truth.made = truth.refused = truth.right = 0;
-    lower_all(p, fuse, fuse ? 0 : 2);
+    lower_all(p, lower_options(fuse, fuse ? 0 : 2));
     CHECK(is_accepted(&err), "%s: %s", name, err.text);
     for (int timing = 0; timing < NTIMINGS; timing++) {
         double worst = replay_difference(p, truth.lowered, (enum timing)timing, truth.want, truth.loss, truth.begin);
@@ -265,6 +297,7 @@ static void test_styles(double dropout, enum style first, enum style last) {
         choose_algorithms((enum style)style, &choice);
         CHECK_OK(mt_build(g, &choice, &program, &err), err);
         test_program(names[style], &program, true);
+        if (style == OVERLAPPED || style == OVERLAPPED_SUMS) test_scratch_of_chunks(&program);
         if (dropout > 0 && (style == MICRO || style == WILD)) test_program(names[style], &program, false);
         if (dropout > 0 && (style == SHARDED || style == WILD)) {
             program.staging_bytes = 256;
@@ -293,6 +326,7 @@ int main(void) {
         printf("%s: %d\n", mt_overlap_name((enum mt_overlap_form)form), noverlapped[form]);
     for (int form = 0; form < MT_OVERLAP_NFORMS; form++)
         CHECK(noverlapped[form] > 0, "%s", mt_overlap_name((enum mt_overlap_form)form));
+    CHECK(at_once > 0, "no two wait for peers at once");
     CHECK(reduced_scratch > 0, "no operator needs scratch");
     CHECK(swapped_outputs > 0, "no AllReduce of two tensors of one size");
     for (int kind = MT_ALL_REDUCE; kind <= MT_ALL_GATHER; kind++)

@@ -37,7 +37,7 @@ static void test_random(const char *model, int64_t batch, double dropout, int ro
         CHECK_OK(mt_build(g, &choice, &p, &err), err);
         if (below(2)) p.staging_bytes = 384 + below(1024); /* less than a rank's messages: they are cut */
         if (!mt_check_program(&p, NULL, &err)) {
-            lower_all(&p, below(2), 0);
+            lower_all(&p, lower_options(below(2), 0));
             CHECK(is_accepted(&err), "round %d: %s", round, err.text);
             test_forward(g, &choice, round);
             accepted++;
