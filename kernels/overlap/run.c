@@ -5,6 +5,7 @@
  * Puts between hosts make progress while the rank awaits flags. */
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/base/wait.h"
@@ -81,19 +82,43 @@ static int64_t lay_out(struct run *run, char *memory) {
     return at;
 }
 
+/* Rows of the tiles that a rank multiplies, each number once; how many. sizes: room for n (groups + 2). */
+static int tile_rows(const struct mt_overlap *p, int me, int64_t *sizes) {
+    int count = 0;
+    for (int owner = p->direct ? me : 0; owner < (p->direct ? me + 1 : p->n); owner++) {
+        int64_t first, owned = mt_overlap_owned(p, owner, &first);
+        int64_t pieces = mt_overlap_row_pieces(p, owned, p->tile[0]), size;
+        for (int64_t i = 0; i < pieces; i++) {
+            if (i > p->ngroups && i < pieces - 1) i = pieces - 1; /* those between are alike */
+            mt_overlap_row_piece(p, owned, p->tile[0], i, &size);
+            int known = 0;
+            while (known < count && sizes[known] != size) known++;
+            sizes[known] = size;
+            count += known == count;
+        }
+    }
+    return count;
+}
+
+/* What a backend needs is not more for a larger GEMM: every shape of tiles is asked for. */
 int64_t mt_overlap_scratch_bytes(const struct mt_overlap *p, int me,
                                  int64_t (*scratch_bytes)(void *context, const struct mt_call *call), void *context) {
     static char nowhere[1];
     struct run run = {.problem = p, .me = me};
-    int64_t b[2], most = 0;
+    int64_t b[2], most = 0, *rows = mt_calloc((size_t)p->n * (size_t)(p->ngroups + 2), sizeof *rows);
     extent_b(p, me, b);
-    for (int trans = 0; trans < 4; trans++) {
+    int64_t across = mt_overlap_pieces(b[1], p->tile[1]), cols;
+    int nrows = mt_overlap_contributes(p, me) ? tile_rows(p, me, rows) : 0;
+    for (int i = 0; i < nrows * 2 * 4 && across; i++) {
+        int trans = i % 4;
+        mt_overlap_piece(b[1], p->tile[1], i / 4 % 2 ? across - 1 : 0, &cols);
         struct mt_tensor tensors[3];
         struct mt_attr attr = tile_attr(p, trans & 1, trans & 2);
-        struct mt_call call = tile_call(p, &attr, tensors, least(p->tile[0], p->m), least(p->tile[1], b[1]), b[0]);
+        struct mt_call call = tile_call(p, &attr, tensors, rows[i / 8], cols, b[0]);
         int64_t bytes = scratch_bytes(context, &call);
         if (bytes > most) most = bytes;
     }
+    free(rows);
     return lay_out(&run, nowhere) + round_up(most);
 }
 

@@ -281,11 +281,28 @@ enum mt_status mt_lchecker_keep_overlap(struct mt_lchecker *c, int k) {
     return MT_OK;
 }
 
+static bool same_tile(const struct mt_overlap_tile *a, const struct mt_overlap_tile *b) {
+    return a->kind == b->kind && a->from == b->from && a->to == b->to && a->from_row == b->from_row &&
+           a->row == b->row && a->rows == b->rows && a->col == b->col && a->cols == b->cols &&
+           a->first_wait == b->first_wait && a->nwaits == b->nwaits;
+}
+
+static bool same_put(const struct mt_overlap_put *a, const struct mt_overlap_put *b) {
+    return a->tile == b->tile && a->peer == b->peer && a->flag == b->flag && a->from == b->from && a->to == b->to &&
+           a->from_row == b->from_row && a->to_row == b->to_row && a->rows == b->rows && a->col == b->col &&
+           a->cols == b->cols && a->first_wait == b->first_wait && a->nwaits == b->nwaits;
+}
+
+static bool same_wait(const struct mt_overlap_wait *a, const struct mt_overlap_wait *b) {
+    return a->flag == b->flag && a->from == b->from && a->count == b->count && a->lag == b->lag;
+}
+
 static bool same_schedule(const struct mt_overlap_schedule *a, const struct mt_overlap_schedule *b) {
-    return a->ntiles == b->ntiles && a->nputs == b->nputs && a->nwaits == b->nwaits && a->copies == b->copies &&
-           !memcmp(a->tiles, b->tiles, (size_t)a->ntiles * sizeof *a->tiles) &&
-           !memcmp(a->puts, b->puts, (size_t)a->nputs * sizeof *a->puts) &&
-           !memcmp(a->waits, b->waits, (size_t)a->nwaits * sizeof *a->waits);
+    bool same = a->ntiles == b->ntiles && a->nputs == b->nputs && a->nwaits == b->nwaits && a->copies == b->copies;
+    for (int t = 0; t < a->ntiles && same; t++) same = same_tile(&a->tiles[t], &b->tiles[t]);
+    for (int j = 0; j < a->nputs && same; j++) same = same_put(&a->puts[j], &b->puts[j]);
+    for (int w = 0; w < a->nwaits && same; w++) same = same_wait(&a->waits[w], &b->waits[w]);
+    return same;
 }
 
 /* Whether all of a group is as it was in an earlier instruction, which was proven. */
@@ -303,8 +320,8 @@ static bool known(const struct mt_lchecker *c, int k, const struct mt_loverlappe
     return false;
 }
 
-/* Instructions of one region have one problem, so that each run is its next epoch; of two regions, no memory in common.
- */
+/* Instructions of one region have one problem and one schedule, so that each run is its next epoch: what is proven of a
+ * schedule's epochs says nothing of two schedules in turns. Of two regions, no memory in common. */
 static enum mt_status check_regions(struct mt_lchecker *c, int k) {
     int n = c->program->nranks;
     for (int i = 0; i < k; i++) {
@@ -317,6 +334,8 @@ static enum mt_status check_regions(struct mt_lchecker *c, int k) {
                        !memcmp(a->group, b->group, (size_t)a->problem.n * sizeof *a->group);
             if (a->region == b->region && !one)
                 return mt_lchecker_refuse(c, "another problem has the same part of the window");
+            if (one && !same_schedule(&a->schedule, &b->schedule))
+                return mt_lchecker_refuse(c, "another schedule of the problem has the same part of the window");
             for (int y = 0; y < n && a->region != b->region; y++)
                 if (other[y].window_at < b->window_at + mt_overlap_window_bytes(&b->problem) &&
                     b->window_at < other[y].window_at + mt_overlap_window_bytes(&other[y].problem))

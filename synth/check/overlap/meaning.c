@@ -59,6 +59,8 @@ static enum mt_status check_tile(struct mt_overlap_checker *c, int rank, int t) 
         return mt_overlap_refuse(c, rank, t, -1, "reads rows %lld to %lld of what has fewer", (long long)tile->from_row,
                                  (long long)(tile->from_row + tile->rows));
     if (!to.whole) return mt_overlap_refuse(c, rank, t, -1, "crosses the end of a slot");
+    if (tile->from == MT_OVERLAP_OUT || tile->from == MT_OVERLAP_WHOLE) /* it may be transposed there */
+        return mt_overlap_refuse(c, rank, t, -1, "reads a result");
     source = meaning_of(p, rank, from);
     switch (tile->kind) {
     case MT_TILE_MATMUL:

@@ -54,6 +54,7 @@ static enum mt_status check_form(struct mt_overlap_checker *c, int rank) {
     const struct mt_overlap *p = c->problem;
     struct mt_overlap_rank *own = &c->ranks[rank];
     const struct mt_overlap_schedule *s = own->schedule;
+    int64_t extent[2];
     enum mt_status st = check_table(c, rank);
     if (st) return st;
     if (s->copies != c->ranks[0].schedule->copies || s->copies < 1 || s->copies > MT_OVERLAP_COPIES)
@@ -70,6 +71,11 @@ static enum mt_status check_form(struct mt_overlap_checker *c, int rank) {
             return mt_overlap_refuse(c, rank, t, -1, "is %lld by %lld, tiles are at most %lld by %lld",
                                      (long long)tile->rows, (long long)tile->cols, (long long)p->tile[0],
                                      (long long)p->tile[1]);
+        mt_overlap_extent(p, rank, tile->to, extent);
+        if (tile->kind == MT_TILE_MATMUL &&
+            (tile->col % p->tile[1] || (tile->cols < p->tile[1] && tile->col + tile->cols < extent[1])))
+            return mt_overlap_refuse(c, rank, t, -1, "multiplies columns %lld to %lld of B, which has blocks of %lld",
+                                     (long long)tile->col, (long long)(tile->col + tile->cols), (long long)p->tile[1]);
         own->tile_write[t] = own->nwrites;
         add_write(c, rank, (struct mt_overlap_write){box, rank, t, -1, -1});
         st = check_waits(c, rank, t, -1, tile->first_wait, tile->nwaits);

@@ -184,7 +184,9 @@ static inline uint64_t job_run(const struct job *job, struct mt_window *window, 
         } else if (mt_random_below(3, (uint64_t)me, (uint64_t)epoch, 3) == 0) {
             mt_sleep_s(1e-3 * mt_random_uniform(4, (uint64_t)me, (uint64_t)epoch));
         }
+        ((unsigned char *)scratch)[scratch_bytes] = 0x5a;
         CHECK_OK(mt_overlap_run(p, &schedule, window, 0, epoch, &operands, &err), err);
+        CHECK_EQ(((unsigned char *)scratch)[scratch_bytes], 0x5a); /* nothing beyond it was written */
         uint64_t now = job_checksum(out, bytes);
         if (p->keep) {
             void *want = job_matrix(p, 0, 0, p->m, 0, p->k, false);

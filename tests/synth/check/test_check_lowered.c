@@ -182,6 +182,47 @@ static void reorder_pieces(int rank, int refused[MT_NCOLLS]) {
 
 /* ---- programs ---- */
 
+/* Two flags of one rank change places, in one instruction, on all ranks: right by itself, but not in turns with
+ * another instruction of its region, whose puts raise the same counters as they were. */
+static void swap_flags(int instr, int to, int a, int b) {
+    for (int r = 0; r < truth.program->nranks; r++) {
+        const struct mt_linstr *l = linstr(r, instr);
+        struct mt_overlap_schedule *s = l->overlap->schedule;
+        for (int j = 0; j < s->nputs; j++) {
+            int *flag = &s->puts[j].flag;
+            if (l->group[s->puts[j].peer] == to && (*flag == a || *flag == b)) SET(*flag, a + b - *flag);
+        }
+        for (int w = 0; w < s->nwaits && r == to; w++) {
+            int *flag = &s->waits[w].flag;
+            if (*flag == a || *flag == b) SET(*flag, a + b - *flag);
+        }
+    }
+}
+
+/* Schedules of one region take turns in its memory. */
+static void test_turns_of_schedules(const struct mt_program *p, int counts[2]) {
+    struct mt_err err = MT_ERR_INIT;
+    lower_all(p, lower_options(true, 0));
+    for (int i = 0; i < truth.lowered[0]->ninstrs; i++) {
+        const struct mt_linstr *l = linstr(0, i);
+        if (l->what != MT_LOWERED_OVERLAP) continue;
+        int others = 0;
+        for (int k = 0; k < truth.lowered[0]->ninstrs; k++)
+            others += k != i && linstr(0, k)->what == MT_LOWERED_OVERLAP &&
+                      linstr(0, k)->overlap->region == l->overlap->region;
+        const struct mt_overlap_schedule *s = l->overlap->schedule;
+        int a = 0, b = 1; /* waits for two flags */
+        while (b < s->nwaits && s->waits[b].flag == s->waits[a].flag) b++;
+        if (b >= s->nwaits) continue;
+        swap_flags(i, 0, s->waits[a].flag, s->waits[b].flag);
+        CHECK_EQ(is_accepted(&err), !others);
+        CHECK(!others || strstr(err.text, "another schedule of the problem"), "%s", err.text);
+        counts[others > 0]++;
+        take_back();
+    }
+    free_all();
+}
+
 /* Scratch of overlapped instructions that run by chunks, and by tiles: what the one needs is not the other's. */
 static void test_scratch_of_chunks(const struct mt_program *p) {
     struct mt_err err = MT_ERR_INIT;
@@ -213,7 +254,7 @@ static void test_scratch_of_chunks(const struct mt_program *p) {
           unlike[1]);
 }
 
-static int noverlapped[MT_OVERLAP_NFORMS], swapped_outputs, reduced_scratch, reordered[MT_NCOLLS];
+static int schedule_turns[2], noverlapped[MT_OVERLAP_NFORMS], swapped_outputs, reduced_scratch, reordered[MT_NCOLLS];
 
 static void test_program(const char *name, const struct mt_program *p, bool fuse) {
     struct mt_err err = MT_ERR_INIT;
@@ -297,7 +338,10 @@ static void test_styles(double dropout, enum style first, enum style last) {
         choose_algorithms((enum style)style, &choice);
         CHECK_OK(mt_build(g, &choice, &program, &err), err);
         test_program(names[style], &program, true);
-        if (style == OVERLAPPED || style == OVERLAPPED_SUMS) test_scratch_of_chunks(&program);
+        if (style == OVERLAPPED || style == OVERLAPPED_SUMS) {
+            test_scratch_of_chunks(&program);
+            test_turns_of_schedules(&program, schedule_turns);
+        }
         if (dropout > 0 && (style == MICRO || style == WILD)) test_program(names[style], &program, false);
         if (dropout > 0 && (style == SHARDED || style == WILD)) {
             program.staging_bytes = 256;
@@ -326,6 +370,8 @@ int main(void) {
         printf("%s: %d\n", mt_overlap_name((enum mt_overlap_form)form), noverlapped[form]);
     for (int form = 0; form < MT_OVERLAP_NFORMS; form++)
         CHECK(noverlapped[form] > 0, "%s", mt_overlap_name((enum mt_overlap_form)form));
+    printf("flags exchanged: %d alone in their regions, %d in turns with others\n", schedule_turns[0],
+           schedule_turns[1]);
     CHECK(at_once > 0, "no two wait for peers at once");
     CHECK(reduced_scratch > 0, "no operator needs scratch");
     CHECK(swapped_outputs > 0, "no AllReduce of two tensors of one size");

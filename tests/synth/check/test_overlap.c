@@ -126,7 +126,21 @@ static void test_form(void) {
     refused(&c, &s, "out of order");
     c = form_case(&s);
     c.problem.tile[0] = 1, s.tiles[0].rows = 2;
-    refused(&c, &s, "tile");
+    refused(&c, &s, "tiles are at most 1 by");
+    for (int number = 1;; number += MT_OVERLAP_NFORMS) { /* of several columns */
+        overlap_case_init(&c, 2, number);
+        s = overlap_copy(&c.schedules[0], 0);
+        if (s.ntiles && s.tiles[0].kind == MT_TILE_MATMUL && s.tiles[0].cols > 1) break;
+        mt_overlap_schedule_release(&s);
+        overlap_case_release(&c);
+    }
+    c.problem.tile[1] = 3, s.tiles[0].cols = 1;
+    refused(&c, &s, "blocks of 3");
+    overlap_case_init(&c, 2, MT_OVERLAP_NFORMS); /* a gather that keeps its operand */
+    CHECK(c.problem.keep && c.schedules[0].ntiles, "%d tiles", c.schedules[0].ntiles);
+    s = overlap_copy(&c.schedules[0], 0);
+    s.tiles[0].from = MT_OVERLAP_WHOLE, s.tiles[0].from_row = s.tiles[0].row;
+    refused(&c, &s, "reads a result");
 }
 
 /* Problems without schedules. */
