@@ -22,13 +22,20 @@ static bool begins_well(const struct mt_overlap *p) {
     return true;
 }
 
+/* Movers put whole units of K. */
+static bool slabs_begin_well(const struct mt_overlap *p) {
+    int64_t cols;
+    mt_overlap_slab(p, 0, &cols);
+    return mt_overlap_nslabs(p) == 1 || cols % UNIT == 0;
+}
+
 bool mt_overlap_fused_serves(const struct mt_overlap *p, int me, bool trans_a, bool trans_b, bool trans_out) {
     bool gather = p->form == MT_OVERLAP_GATHER, half_out = mt_type_is_half(p->out);
     int64_t k = gather ? p->k : p->shares[me], columns = gather ? p->shares[me] : p->cols;
-    if (mt_overlap_nslabs(p) > 1) return false;
     if (p->n > MOST_RANKS || trans_out || !fits(p)) return false;
     if (!mt_type_is_half(p->type) || !(half_out || p->out == MT_F32) || (p->wire != p->type && p->wire != MT_F32))
         return false;
+    if (gather && !slabs_begin_well(p)) return false;
     if (gather && (trans_a || (half_out && p->out != p->type) || k == 0)) return false;
     if (trans_a && !begins_well(p)) return false;
     return aligned(trans_a ? p->m : k, p->type) && aligned(trans_b ? k : columns, p->type) && columns % UNIT == 0 &&

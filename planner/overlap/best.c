@@ -6,15 +6,23 @@
 
 /* Rows of a put as parts of the largest share: fewer puts, or an earlier first tile. */
 static const int parts[] = {1, 2, 4, 8, 16, 32}, mixes[] = {0, 1, 2, 4};
-enum { NPARTS = sizeof parts / sizeof *parts, NMIXES = sizeof mixes / sizeof *mixes };
+/* Slabs of K, for devices that wait within tiles; so many columns at least, or flags cost more than they bring. */
+static const int slabs[] = {0, 2, 4, 8};
+enum { NPARTS = sizeof parts / sizeof *parts, NMIXES = sizeof mixes / sizeof *mixes, SLAB_COLUMNS = 512 };
+enum { NSLABS = sizeof slabs / sizeof *slabs };
 
 bool mt_overlap_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *out) {
     int64_t most = 1;
     *out = *problem;
     if (problem->form == MT_OVERLAP_GATHER) {
+        int nparts = 0, nslabs = 1;
         for (int r = 0; r < problem->n; r++) most = problem->rows[r] > most ? problem->rows[r] : most;
-        if (i >= NPARTS || parts[i] > most) return false;
-        out->chunk = (most + parts[i] - 1) / parts[i];
+        while (nparts < NPARTS && parts[nparts] <= most) nparts++;
+        while (problem->how == MT_OVERLAP_FUSED && nslabs < NSLABS && problem->k >= SLAB_COLUMNS * slabs[nslabs])
+            nslabs++;
+        if (i >= nparts * nslabs) return false;
+        out->chunk = (most + parts[i % nparts] - 1) / parts[i % nparts];
+        out->slabs = slabs[i / nparts];
         return true;
     }
     out->direct = i == NMIXES;

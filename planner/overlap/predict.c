@@ -1,4 +1,5 @@
-/* A simulation by events: the end of a tile, the end of a put's bytes, the arrival of its flag.
+/* A simulation by events: the end of a tile, or of what it can multiply before its next wait, the end of a put's bytes,
+ * the arrival of its flag.
  *
  * A rank has a clock of work, which runs at rate 1, or slower while it communicates; tiles end at times of that clock,
  * so that a change of rate moves no entry of the rank's heap. The rate of a put is the least of even parts of the
@@ -9,7 +10,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-struct working { /* a tile that a worker computes */
+#define END INT64_MAX
+
+struct working { /* a tile that a worker computes, up to its next position */
     double ends; /* of the rank's clock */
     int tile;
 };
@@ -32,6 +35,7 @@ struct rank {
     int nheap;
     /* Claimed tiles that await flags: how many waits are left of each; by flag, a list of waits, and their tiles. */
     int *missing, *waits_of, *next_wait, *tile_of;
+    int64_t *at;        /* [ntiles]: the position in K from which a tile goes on; END: it is multiplied */
     int *stuck, nstuck; /* puts whose tile is done, and that await flags */
     int *first_put;     /* [ntiles + 2]: the first put after tile -1, 0, ..., or a later one */
     int *puts_left;     /* [ntiles]: that hold the tile's worker */
@@ -57,19 +61,24 @@ struct simulation {
 
 /* ---- times ---- */
 
+static int64_t depth_of(const struct mt_overlap *p, int r) {
+    return p->form == MT_OVERLAP_GATHER ? p->k : p->shares[r];
+}
+
 static double tile_time(const struct simulation *sim, int r, const struct mt_overlap_tile *tile) {
     const struct mt_overlap *p = sim->problem;
     const struct mt_overlap_rates *rates = &sim->rates[r];
     double rows = (double)tile->rows, cols = (double)tile->cols, elements = rows * cols;
     if (tile->kind == MT_TILE_MATMUL) {
-        double k = (double)(p->form == MT_OVERLAP_GATHER ? p->k : p->shares[r]);
+        double k = (double)depth_of(p, r), acc = (double)mt_type_size(mt_type_acc(p->type));
+        double added = rates->adds_slabs ? 3 * acc * elements * (mt_overlap_nslabs(p) - 1) : 0;
         if (rates->units) {
             double parts = ceil(rows / (double)rates->unit[0]) * ceil(cols / (double)rates->unit[1]);
             double wave = 2.0 * (double)(rates->unit[0] * rates->unit[1]) * k * rates->units / rates->flops;
             return rates->tile_s + ceil(parts / rates->units) * wave;
         }
         if (rates->whole_tiles) rows = (double)p->tile[0], cols = (double)p->tile[1];
-        return rates->tile_s + 2 * rows * cols * k / rates->flops;
+        return rates->tile_s + 2 * rows * cols * k / rates->flops + added / rates->memory_Bps;
     }
     double wire = (double)mt_type_size(p->wire), out = (double)mt_type_size(p->out);
     int sources = tile->kind == MT_TILE_COPY;
@@ -139,19 +148,31 @@ static bool ready(const struct rank *rank, int first, int count) {
     return true;
 }
 
-static void begin_tile(struct simulation *sim, int r, int t) {
+/* A tile up to the next position at which it awaits something: as much of its time as of K. */
+static void begin_part(struct simulation *sim, int r, int t) {
     struct rank *rank = &sim->ranks[r];
-    double s = tile_time(sim, r, &rank->schedule->tiles[t]);
+    const struct mt_overlap_tile *tile = &rank->schedule->tiles[t];
+    double s = tile_time(sim, r, tile), depth = (double)depth_of(sim->problem, r);
+    int64_t from = rank->at[t], to = END;
+    for (int w = tile->first_wait; w < tile->first_wait + tile->nwaits && sim->rates[r].within; w++) {
+        int64_t k = rank->schedule->waits[w].k;
+        if (k > from && k < to) to = k;
+    }
+    if (from > 0 || to < END) {
+        double first_s = sim->rates[r].tile_s, end = to < END ? (double)to : depth;
+        s = (s - first_s) * (end - (double)from) / depth + (from > 0 ? 0 : first_s);
+    }
+    rank->at[t] = to;
     rank->busy_clock += s;
     sim->changed |= !rank->nheap;
     push(rank, (struct working){rank->clock + s, t});
 }
 
-/* Enter the waits of a claimed tile that are not over; how many. */
-static int hold(struct rank *rank, int t) {
+/* Enter the waits of a claimed tile that are not over where it goes on; how many. */
+static int hold(struct rank *rank, bool within, int t) {
     const struct mt_overlap_tile *tile = &rank->schedule->tiles[t];
     for (int w = tile->first_wait; w < tile->first_wait + tile->nwaits; w++) {
-        if (ready(rank, w, 1)) continue;
+        if ((within && rank->schedule->waits[w].k != rank->at[t]) || ready(rank, w, 1)) continue;
         int *list = &rank->waits_of[rank->schedule->waits[w].flag];
         rank->next_wait[w] = *list;
         rank->tile_of[w] = t;
@@ -164,7 +185,7 @@ static int hold(struct rank *rank, int t) {
 static void take_tiles(struct simulation *sim, int r) {
     struct rank *rank = &sim->ranks[r];
     for (; !rank->start_left && rank->free && rank->next < rank->schedule->ntiles; rank->next++, rank->free--)
-        if (!hold(rank, rank->next)) begin_tile(sim, r, rank->next);
+        if (!hold(rank, sim->rates[r].within, rank->next)) begin_part(sim, r, rank->next);
 }
 
 /* A flag of the rank was raised. */
@@ -179,7 +200,7 @@ static void raised(struct simulation *sim, int r, int flag) {
             continue;
         }
         *at = rank->next_wait[w];
-        if (!--rank->missing[rank->tile_of[w]]) begin_tile(sim, r, rank->tile_of[w]);
+        if (!--rank->missing[rank->tile_of[w]]) begin_part(sim, r, rank->tile_of[w]);
     }
 }
 
@@ -248,6 +269,10 @@ static void end_tile(struct simulation *sim, int r) {
     struct rank *rank = &sim->ranks[r];
     int t = pop(rank).tile;
     sim->changed |= !rank->nheap;
+    if (rank->at[t] < END) {
+        if (!hold(rank, sim->rates[r].within, t)) begin_part(sim, r, t);
+        return;
+    }
     for (int j = rank->first_put[t + 1]; j < rank->first_put[t + 2]; j++) {
         rank->puts_left[t] += sim->rates[r].holds && rank->schedule->puts[j].rows;
         queue_put(sim, r, j);
@@ -293,6 +318,7 @@ static void set_up(struct simulation *sim, const struct mt_overlap_schedule *sch
         rank->rate = 1;
         rank->heap = mt_new(&sim->arena, struct working, rank->free + 1);
         rank->missing = mt_new(&sim->arena, int, s->ntiles + 1);
+        rank->at = mt_new(&sim->arena, int64_t, s->ntiles + 1);
         rank->next_wait = mt_new(&sim->arena, int, s->nwaits + 1);
         rank->tile_of = mt_new(&sim->arena, int, s->nwaits + 1);
         rank->waits_of = mt_new(&sim->arena, int, nflags + 1);

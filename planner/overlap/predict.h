@@ -4,9 +4,10 @@
  *     mt_overlap_predict(&problem, schedules, rates, &links, &prediction, err);
  *     mt_overlap_best(&problem, rates, &links, sequential_s, &arena, &faster, &prediction, err);
  *
- * Workers of a rank take tiles in order; one that awaits flags holds its tile. A rank sends its puts in order, so many
- * at a time, which share the links and what ranks send and receive. Where a rank computes and communicates at the same
- * time, both are slower. The run begins at the same time on all ranks, which have ended the epoch before. */
+ * Workers of a rank take tiles in order; one that awaits flags holds its tile, at its start or at a position in K. A
+ * rank sends its puts in order, so many at a time, which share the links and what ranks send and receive. Where a rank
+ * computes and communicates at the same time, both are slower. The run begins at the same time on all ranks, which have
+ * ended the epoch before. */
 #ifndef MT_PLANNER_OVERLAP_PREDICT_H
 #define MT_PLANNER_OVERLAP_PREDICT_H
 
@@ -18,6 +19,8 @@ struct mt_overlap_rates { /* of a rank */
     double tile_s;        /* of each tile beside that: prologue, epilogue */
     double memory_Bps;    /* of one worker that adds slots or copies */
     bool whole_tiles;     /* a tile that is cut short takes as long as a whole one */
+    bool within;          /* a tile waits at positions in K; else for all at its start */
+    bool adds_slabs;      /* slabs' sums are added in memory */
     /* A worker that is a whole GPU multiplies a tile in units of so many rows and columns, `units` at a time: in whole
      * waves. 0: in one piece. */
     int64_t unit[2];

@@ -58,6 +58,7 @@ static struct mt_cost rate_of_cpu(const struct mt_costs *costs, int rank, const 
     struct mt_cost cost = gemm_cost(costs, rank, p, rows, cols, w.k);
     rates->flops = 2.0 * (double)rows * (double)cols * (double)w.k / fmax(cost.s, 1e-12);
     rates->holds = true;
+    rates->within = rates->adds_slabs = true;
     return cost;
 }
 
@@ -89,6 +90,7 @@ static struct mt_cost rate_of_fused(const struct mt_costs *costs, int rank, cons
     double rate = p->tile[1] < unit[1] ? fused_rate / fused_small_slower : fused_rate;
     rates->flops = rate * 2.0 * (double)(p->tile[0] * p->tile[1] * w.k) / fmax(each_s, 1e-12);
     rates->whole_tiles = true;
+    rates->within = true;
     rates->tile_s = fused_tile_s;
     rates->memory_Bps /= rates->workers;
     rates->streams = FUSED_STREAMS;
@@ -247,10 +249,11 @@ struct choosing {
     double *best_s;
 };
 
-/* One kernel must win over chunks by more than their predictions err. */
+/* One kernel must win over chunks by more than their predictions err, and slabs over whole rows. */
 static void consider(struct choosing *c, const struct mt_overlap *tried, double s) {
     const double surely = 0.97;
     bool other = tried->how == MT_OVERLAP_FUSED && c->best->how != MT_OVERLAP_FUSED;
+    other |= mt_overlap_nslabs(tried) > 1 && mt_overlap_nslabs(c->best) == 1;
     if (s < (other ? surely : 1) * *c->best_s) *c->best = *tried, *c->best_s = s;
 }
 

@@ -16,7 +16,7 @@ enum { MOST_RANKS = 8, PIECE_ELEMENTS = 4096, PIECE_PUT_BYTES = 16 << 10, BAND_R
 /* ---- as in fused.cu ---- */
 
 struct wait_row {
-    int32_t place, count, lag, from;
+    int32_t place, count, lag, from, slab;
 };
 struct signal_row {
     int32_t peer, place;
@@ -90,6 +90,8 @@ static void waits_of(const struct mt_overlap_schedule *s, int first, int end, in
 static struct tile_row tile_row(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s, int t,
                                 int first, int end) {
     const struct mt_overlap_tile *tile = &s->tiles[t];
+    for (int w = tile->first_wait + 1; w < tile->first_wait + tile->nwaits; w++)
+        assert(s->waits[w - 1].k <= s->waits[w].k);
     struct tile_row row = {.staged = tile->from == MT_OVERLAP_STAGED,
                            .from_row = (int32_t)tile->from_row,
                            .row = (int32_t)tile->row,
@@ -127,16 +129,18 @@ static void add_box(struct tables *to, struct box_row box, int64_t rows, int64_t
 
 static void add_put(const struct mt_overlap *p, const struct mt_overlap_schedule *s, int j, struct tables *to) {
     const struct mt_overlap_put *put = &s->puts[j];
-    assert(!put->rows || (put->from == MT_OVERLAP_A && put->to == MT_OVERLAP_STAGED && put->cols == p->k));
+    assert(!put->rows || (put->from == MT_OVERLAP_A && put->to == MT_OVERLAP_STAGED));
     struct box_row box = {.kind = PUT,
                           .peer = put->peer,
                           .from_row = (int32_t)put->from_row,
                           .row = (int32_t)put->to_row,
+                          .column = (int32_t)put->col,
+                          .columns = (int32_t)put->cols,
                           .first_wait = put->first_wait,
                           .nwaits = put->nwaits,
                           .first_signal = j,
                           .nsignals = 1};
-    add_box(to, box, put->rows, largest(PIECE_PUT_BYTES / largest(p->k * mt_type_size(p->type), 1), 1));
+    add_box(to, box, put->rows, largest(PIECE_PUT_BYTES / largest(put->cols * mt_type_size(p->type), 1), 1));
 }
 
 /* A tile that is added or copied, and the puts [first, end) after it, whose waits follow its own. */
@@ -206,7 +210,7 @@ static void make_tables(const struct mt_overlap *p, int me, const struct mt_over
     to->signals = mt_new(&to->arena, struct signal_row, s->nputs);
     for (int w = 0; w < s->nwaits; w++)
         to->waits[w] = (struct wait_row){(int32_t)mt_overlap_flag_place(p, s->waits[w].flag), s->waits[w].count,
-                                         s->waits[w].lag, s->waits[w].from};
+                                         s->waits[w].lag, s->waits[w].from, (int32_t)(s->waits[w].k / GEMM_SLAB)};
     for (int j = 0; j < s->nputs; j++)
         to->signals[j] = (struct signal_row){s->puts[j].peer, (int32_t)mt_overlap_flag_place(p, s->puts[j].flag)};
     int *order = mt_new(&to->arena, int, s->ntiles), *first_put = mt_new(&to->arena, int, s->ntiles + 1), j = 0;

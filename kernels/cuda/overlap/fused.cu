@@ -6,7 +6,8 @@
  *   RANKS         of the problem
  *
  * Two counters give out work, so that blocks need not all be resident: *tiles*, whose waits one thread keeps before it
- * loads them, and *pieces* of boxes that are moved, one a warp: rows put to a peer (gather), slots added, sums copied.
+ * loads them, or the slab in the K loop that a wait is for; and *pieces* of boxes that are moved, one a warp: rows put to
+ * a peer (gather), all of K or a range of it, slots added, sums copied.
  * Tiles of partial sums are stored into their owners' slots by TMA, at once into peers' windows, during the first slabs
  * of the next tile; their flags are raised a few slabs later, when the stores are done. Who finds no more tiles moves
  * pieces.
@@ -25,6 +26,7 @@ static_assert(SHARE == 0 && ACCUMULATE == 0, "");
 
 struct wait_row {
     int place, count, lag, from; /* place: of the flag, in this rank's part of the window; from: who raises it */
+    int slab;                    /* of a tile: the first that is loaded after it; those of a tile come in this order */
 };
 struct signal_row {
     int peer, place;
@@ -32,7 +34,7 @@ struct signal_row {
 struct tile_row {
     int staged, from_row;       /* from A, or from what was gathered */
     int to, row, column, more;  /* the rank whose map it is stored by, or ALL; more: 0 after the last tile */
-    int first_wait, nwaits;     /* before it is loaded */
+    int first_wait, nwaits;     /* before its slabs are loaded */
     int first_ready, nready;    /* before it is stored */
     int first_signal, nsignals; /* when it is stored */
 };
@@ -233,9 +235,19 @@ __device__ inline void copy_sums(const run &r, const box_row &box, const piece_r
     move_units<4>(p.rows, box.columns, c.columns, read, write);
 }
 __device__ inline void put_rows(const run &r, const box_row &box, const piece_row &p) {
-    i64 row_bytes = (i64)r.c.k * (int)sizeof(TYPE);
-    move_bytes(r.c.part[box.peer] + r.c.staged[r.copy] + (box.row + p.row) * row_bytes,
-               (const char *)r.c.a + (box.from_row + p.row) * row_bytes, p.rows * row_bytes);
+    const call &c = r.c;
+    const TYPE *from = c.a + (i64)(box.from_row + p.row) * c.k + box.column;
+    TYPE *to = (TYPE *)(c.part[box.peer] + c.staged[r.copy]) + (i64)(box.row + p.row) * c.k + box.column;
+    if (box.columns == c.k) {
+        move_bytes((char *)to, (const char *)from, (i64)p.rows * c.k * (int)sizeof(TYPE));
+        return;
+    }
+    auto read = [&](int at) {
+        unit<TYPE> x;
+        x.read(from + at);
+        return x;
+    };
+    move_units<4>(p.rows, box.columns, c.k, read, [&](int at, const unit<TYPE> &x) { x.write(to + at); });
 }
 /* Of the operand, to where it is kept. */
 __device__ inline void copy_operand(const run &r, const box_row &box, const piece_row &p) {
@@ -299,7 +311,24 @@ __device__ inline void hand_arrive(u64 *barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-/* One thread: tiles from the counter, to consumers, and their slabs. While it loads one, it looks for the next. */
+/* The waits of a tile: the next, and the slab that it is for. */
+struct tile_waits {
+    int at, end, slab;
+    __device__ inline void look(const call &c) {
+        slab = at < end ? c.waits[at].slab : 0x7fffffff;
+    }
+};
+/* One thread, before it loads a slab: what the peers have put of it is there, for loads by TMA as well. False: someone
+ * has given up. */
+__device__ inline bool await_slab(const run &r, tile_waits &waits, int slab) {
+    bool fine = true;
+    for (; fine && waits.slab <= slab; waits.look(r.c)) fine = await_all<THREAD>(r, waits.at++, 1);
+    proxy_fence();
+    return fine;
+}
+
+/* One thread: tiles from the counter, to consumers, and their slabs. While it loads one, it looks for the next. After
+ * someone has given up it loads the tile's other slabs as they are, for consumers count them, and takes no more. */
 __device__ inline tile_row tile_of(const call &c, int i) {
     return i < c.ntiles ? c.tiles[i] : tile_row{};
 }
@@ -308,11 +337,12 @@ __device__ inline void load_tiles(const run &r, const maps &maps, const stages &
     ring at = {0, 0};
     place_of_hand to = {0, 0};
     int next = 0;
+    bool fine = true;
     for (tile_row t = tile_of(r.c, (int)atomicAdd(r.c.work + TILES, 1)), ahead;; t = ahead, to.next()) {
-        if (t.nwaits) {
-            t.more &= (int)await_all<THREAD>(r, t.first_wait, t.nwaits);
-            proxy_fence(); /* peers' stores, before loads by TMA */
-        }
+        tile_waits waits = {t.first_wait, t.first_wait + t.nwaits, 0};
+        waits.look(r.c);
+        if (fine && waits.slab <= 0) fine = await_slab(r, waits, 0);
+        t.more &= (int)fine;
         barrier_wait(shared_address(&h.empty[to.slot]), to.parity ^ 1);
         h.tile[to.slot] = t;
         hand_arrive(&h.full[to.slot]);
@@ -320,6 +350,7 @@ __device__ inline void load_tiles(const run &r, const maps &maps, const stages &
         const tensor_map *a = t.staged ? &maps.staged[r.copy] : &maps.a;
         for (int s = 0; s < r.c.slabs; s++, at.next()) {
             u32 stage = m.base + (u32)(at.stage * STAGE_BYTES), barrier = m.full + 8 * (u32)at.stage;
+            if (fine && waits.slab <= s) fine = await_slab(r, waits, s);
             barrier_wait(m.empty + 8 * (u32)at.stage, at.parity ^ 1);
             barrier_expect(barrier, STAGE_BYTES);
             load_slab<ROWS, TURN_A, false>(stage, a, t.from_row, s * SLAB, barrier, 0);

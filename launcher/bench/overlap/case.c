@@ -188,6 +188,8 @@ static const char *name_of(struct mt_bench_case *c, const struct mt_overlap *p) 
                                name_of(c, &open));
     }
     if (p->ngroups) return groups_name(c, p);
+    if (p->form == MT_OVERLAP_GATHER && p->slabs > 1)
+        return mt_arena_printf(&c->arena, "chunk %lld, %d slabs", (long long)p->chunk, p->slabs);
     if (p->form == MT_OVERLAP_GATHER) return mt_arena_printf(&c->arena, "chunk %lld", (long long)p->chunk);
     return p->direct ? "direct" : mt_arena_printf(&c->arena, "mix %d", p->mix);
 }
@@ -197,6 +199,16 @@ static bool all_overlap(const struct mt_bench_overlap *b, const struct mt_overla
     int all = mt_device_overlaps(b->device, problem, b->rank);
     MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
     return all;
+}
+
+/* One kernel with puts of a 4th of a share, by slabs of K. */
+static void add_slabs(struct mt_bench_case *c, const struct mt_overlap *fused) {
+    struct mt_overlap tried;
+    int64_t most = 1;
+    for (int r = 0; r < fused->n; r++) most = larger(most, fused->rows[r]);
+    for (int i = 0; mt_overlap_candidate(fused, i, &tried); i++)
+        if (tried.slabs && tried.chunk == (most + 3) / 4 && all_overlap(c->bench, &tried))
+            add_form(c, MT_BENCH_OVERLAPPED, &tried, name_of(c, &tried));
 }
 
 /* The other implementations that the devices have. They are not predicted, since none of their rates is measured. */
@@ -211,6 +223,7 @@ static void add_implementations(struct mt_bench_case *c) {
         /* puts of a 4th and a 16th of a share; tiles for peers first, and direct */
         for (int i = fused.form == MT_OVERLAP_GATHER ? 2 : 0; i <= 4; i += fused.form == MT_OVERLAP_GATHER ? 2 : 4)
             if (mt_overlap_candidate(&fused, i, &tried)) add_form(c, MT_BENCH_OVERLAPPED, &tried, name_of(c, &tried));
+        add_slabs(c, &fused);
     }
     waves.how = MT_OVERLAP_NCCL;
     if (b->wire->class->queue && all_overlap(b, &waves)) {

@@ -118,6 +118,32 @@ static void test_by_hand(void) {
     CHECK_NEAR(predict(&s).s, 12e-3, 1e-12);
 }
 
+/* Two ranks of one tile: the peer's rows take 5 ms, or 1 ms a slab, of which each is multiplied in 0.2 ms. */
+static void test_slabs(void) {
+    struct setting s;
+    begin(&s, MT_OVERLAP_GATHER, 2, 10, 10);
+    for (int i = 0; i < 4; i++) s.bandwidth_Bps[i] = 0.8e5;
+    CHECK_NEAR(predict(&s).s, 6e-3, 1e-12);
+    s.problem.slabs = 5;
+    CHECK_NEAR(predict(&s).s, 6e-3, 1e-12); /* who waits at the start of a tile gains nothing */
+    for (int r = 0; r < 2; r++) s.rates[r].within = true;
+    CHECK_NEAR(predict(&s).s, 5.2e-3, 1e-12);
+    /* 0.5 ms before each tile: until 1.5 ms its own, then the first slab until 2.2 ms, and one a millisecond. */
+    for (int r = 0; r < 2; r++) s.rates[r].tile_s = 5e-4;
+    struct mt_overlap_prediction now = predict(&s);
+    CHECK_NEAR(now.s, 5.2e-3, 1e-12);
+    CHECK_NEAR(now.waited_s, 2.2e-3, 1e-12);
+    CHECK_NEAR(now.compute_s, 3e-3, 1e-12);
+    /* Slabs every 0.1 ms: five tenths of its own tile, and all of the peer's, without waiting. */
+    for (int i = 0; i < 4; i++) s.bandwidth_Bps[i] = 8e5;
+    CHECK_NEAR(predict(&s).s, 3e-3, 1e-12);
+    /* Each tile adds four slabs' sums, read twice and written, in 0.5 ms. */
+    for (int r = 0; r < 2; r++) s.rates[r].adds_slabs = true, s.rates[r].memory_Bps = 4 * 3 * 4 * 100 / 5e-4;
+    CHECK_NEAR(predict(&s).s, 4e-3, 1e-12);
+    s.problem.slabs = 1;
+    CHECK_NEAR(predict(&s).s, 3e-3, 1e-12);
+}
+
 static void random_setting(struct setting *s, int trial) {
     uint64_t draw = 0;
 #define DRAW(below) ((int64_t)mt_random_below(seed, (uint64_t)trial, draw++, (uint64_t)(below)))
@@ -143,6 +169,8 @@ static void random_setting(struct setting *s, int trial) {
     }
     s->problem.chunk = 1 + DRAW(20);
     s->problem.mix = (int)DRAW(3);
+    if (form == MT_OVERLAP_GATHER) s->problem.slabs = (int)DRAW(6);
+    for (int r = 0; r < n; r++) s->rates[r].within = DRAW(4), s->rates[r].adds_slabs = !DRAW(3);
 #undef DRAW
 }
 
@@ -172,6 +200,12 @@ static void test_bounds(void) {
             most_s += now.compute_s * s.rates[r].workers;
             mt_overlap_schedule_release(&schedule);
         }
+        /* Nothing else changes where all wait at the start of tiles: no rank ends sooner. */
+        struct setting at_start = s;
+        for (int r = 0; r < s.problem.n; r++) at_start.rates[r].within = false;
+        at_start.problem.rows = s.rows, at_start.problem.shares = s.shares;
+        at_start.links = s.links;
+        CHECK(now.s <= predict(&at_start).s * (1 + 1e-9), "trial %d: waiting within tiles is slower", trial);
         for (int r = 0; r < s.problem.n; r++) least_s = fmax(least_s, received[r] / s.rates[r].ingress_Bps);
         CHECK(now.s >= least_s * (1 - 1e-9) && now.s <= most_s * (1 + 1e-9), "trial %d: %g not in %g to %g", trial,
               now.s, least_s, most_s);
@@ -205,6 +239,7 @@ static void test_best(void) {
 
 int main(void) {
     test_by_hand();
+    test_slabs();
     test_bounds();
     test_best();
     return 0;

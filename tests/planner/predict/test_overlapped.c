@@ -115,6 +115,8 @@ static void test_fused(void) {
     end(&s);
 }
 
+static int chosen_slabs; /* of the last choice */
+
 static enum mt_overlap_how choose(struct setting *s, const bool transposed[3], double *as_is_s, double *best_s) {
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_overlap best;
@@ -124,6 +126,9 @@ static enum mt_overlap_how choose(struct setting *s, const bool transposed[3], d
     *as_is_s = cost.s;
     CHECK_OK(mt_predict_overlap_choice(&s->costs, &s->problem, s->group, transposed, &arena, &best, best_s, &err), err);
     CHECK_OK(mt_overlap_check(&best, &err), err);
+    CHECK(mt_overlap_nslabs(&best) == 1 || best.how == MT_OVERLAP_FUSED, "%d slabs of what waits for whole tiles",
+          best.slabs);
+    chosen_slabs = best.slabs;
     CHECK_OK(mt_predict_overlapped(&s->costs, &best, s->group, &cost, &err), err);
     CHECK_NEAR(cost.s, *best_s, 1e-12); /* as the plan's program will be predicted */
     struct mt_overlap_choice row = mt_overlap_choice_of(&best);
@@ -170,6 +175,26 @@ static void test_choice(void) {
     end(&s);
 }
 
+/* Where sending takes about as long as the GEMM, waiting for whole rows leaves a wave of tiles after the last byte:
+ * then slabs win. Where it takes no time to speak of they do not. */
+static void test_slabs(void) {
+    static const bool straight[3] = {false, false, false};
+    for (int slow = 0; slow < 2; slow++) {
+        struct setting s;
+        double as_is_s, best_s;
+        begin(&s, "h200:1x2", MT_OVERLAP_GATHER, shapes[1], MT_BF16);
+        struct mt_cluster_link *link = &s.cluster->links[s.cluster->nodes[0].inside];
+        double flops = s.cluster->classes[0].flops[MT_BF16] * s.cluster->classes[0].calibration;
+        double gemm_s = 2.0 * (double)s.problem.m * (double)s.problem.cols * (double)s.problem.k / N / flops;
+        link->puts = (struct mt_cluster_puts){3e-6, slow ? bytes_of(&s) / gemm_s : 1e13, 2e-6, 0, 0};
+        link->copy_Bps = link->puts.blocks_Bps / 2;
+        enum mt_overlap_how how = choose(&s, straight, &as_is_s, &best_s);
+        CHECK(!slow || how == MT_OVERLAP_FUSED, "%s", mt_overlap_how_names[how]);
+        CHECK(slow ? chosen_slabs > 1 : !chosen_slabs, "%d slabs, slow: %d", chosen_slabs, slow);
+        end(&s);
+    }
+}
+
 static void test_measured(void) {
     struct setting s;
     begin(&s, "h200:1x2", MT_OVERLAP_GATHER, shapes[3], MT_BF16);
@@ -199,6 +224,7 @@ int main(void) {
     test_gpus();
     test_fused();
     test_choice();
+    test_slabs();
     test_measured();
     test_cpus();
     return 0;

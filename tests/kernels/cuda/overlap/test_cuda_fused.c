@@ -12,7 +12,7 @@ struct job {
     int64_t m, cols, k, rows[MOST_GPU_RANKS], shares[MOST_GPU_RANKS];
     enum mt_type type, out, wire;
     int64_t tile[2], chunk;
-    int mix;
+    int mix, slabs;
     bool direct, keep, trans_a, trans_b;
 };
 
@@ -84,6 +84,50 @@ static const struct job jobs[] = {
      MT_BF16,
      {256, 128},
      .chunk = 512},
+    {"slabs",
+     MT_OVERLAP_GATHER,
+     2,
+     512,
+     512,
+     512,
+     {256, 256},
+     {256, 256},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {128, 256},
+     .chunk = 128,
+     .slabs = 4},
+    {"ragged slabs, kept",
+     MT_OVERLAP_GATHER,
+     3,
+     1001,
+     840,
+     1032,
+     {500, 1, 500},
+     {200, 584, 56},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {128, 128},
+     .chunk = 100,
+     .slabs = 3,
+     .keep = true,
+     .trans_b = true},
+    {"slabs of less than a step",
+     MT_OVERLAP_GATHER,
+     2,
+     300,
+     520,
+     272,
+     {220, 80},
+     {264, 256},
+     MT_F16,
+     MT_F32,
+     MT_F16,
+     {128, 256},
+     .chunk = 64,
+     .slabs = 17},
     {"small tiles",
      MT_OVERLAP_GATHER,
      2,
@@ -252,6 +296,7 @@ static struct mt_overlap problem_of(const struct job *j) {
                                .tile = {j->tile[0], j->tile[1]},
                                .chunk = j->chunk,
                                .mix = j->mix,
+                               .slabs = j->slabs,
                                .direct = j->direct,
                                .keep = j->keep};
 }
