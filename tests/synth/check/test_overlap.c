@@ -154,7 +154,12 @@ static void test_problems(void) {
     CHECK_EQ(mt_overlap_check(&c.problem, &err), MT_EINPUT);
     CHECK(strstr(err.text, "k is 0"), "%s", err.text);
     CHECK_EQ(mt_check_overlap(&c.problem, c.schedules, "no k", &err), MT_EINPUT);
-    c.problem.k = 1;
+    c.problem.k = 1, c.problem.form = MT_OVERLAP_NFORMS;
+    CHECK_EQ(mt_overlap_check(&c.problem, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "no form"), "%s", err.text);
+    c.problem.form = MT_OVERLAP_GATHER, c.problem.ngroups = -1;
+    CHECK_EQ(mt_overlap_check(&c.problem, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "-1 groups"), "%s", err.text);
     overlap_case_release(&c);
     /* More flags than an int counts: of slots, of results, of chunks. */
     const int64_t many[2] = {1ll << 31, 1ll << 31}, few[2] = {1, 1};
