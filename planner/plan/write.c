@@ -123,7 +123,7 @@ static void write_collectives(const struct mt_plan *p, struct mt_json_out *out) 
     mt_json_close(out);
 }
 
-/* Of a row that says the GEMM and its collective stay apart, the shape alone. */
+/* A row by which the GEMM and its collective stay apart has a shape and nothing else. */
 static void write_overlapped(const struct mt_decisions *d, struct mt_json_out *out) {
     if (!d->noverlaps) return;
     mt_json_open(out, "overlapped", '[');

@@ -147,9 +147,15 @@ static enum mt_status queue_chunks(struct run *run, struct mt_err *err) {
     return st ? st : cuda_overlap_fork(&run->base, err) ? err->status : cuda_overlap_join(&run->base, err);
 }
 
+/* Flags are set to the epoch, not counted up; and what a rank puts to itself is copied on a stream beside, for which
+ * its own tiles do not wait. */
 static bool can(const struct cuda *cuda, const struct cuda_overlap *o) {
+    const struct mt_overlap_schedule *s = o->schedule;
+    bool may = cuda_overlap_computes(o->problem);
     (void)cuda;
-    return cuda_overlap_computes(o->problem);
+    for (int w = 0; w < s->nwaits && may; w++) may = s->waits[w].count == 1;
+    for (int j = 0; j < s->nputs && may; j++) may = s->puts[j].peer != o->me || !s->puts[j].rows;
+    return may;
 }
 
 static enum mt_status queue(const struct cuda_queue *queue_of, const struct cuda_overlap *o, struct mt_err *err) {

@@ -15,8 +15,11 @@ struct flags {
  * results are not used. */
 extern "C" __global__ void __launch_bounds__(WAITS)
     overlap_await(const __grid_constant__ flags f, int n, const u64 *epoch, const __grid_constant__ watch w) {
+    __shared__ u32 claims;
     int i = threadIdx.x;
-    if (i < n) wait<THREAD>(f.flag[i], (*epoch - f.lag[i]) * f.count[i], w);
+    if (!i) claims = 0;
+    __syncthreads();
+    if (i < n) wait<THREAD>(f.flag[i], (*epoch - f.lag[i]) * f.count[i], w, [] { return !atomicAdd(&claims, 1); });
 }
 
 using F = FROM;

@@ -127,7 +127,10 @@ template <level L, class F> __device__ inline bool wait(const u64 *signal, u64 l
             }
         }
     }
-    if constexpr (L == WARP) fine = __shfl_sync(~0u, fine, 0);
+    if constexpr (L == WARP) {
+        fine = __shfl_sync(~0u, fine, 0);
+        __syncwarp(); /* a shuffle orders no memory */
+    }
     if constexpr (L == BLOCK) fine = __syncthreads_and(lane<L>() || fine);
     return fine;
 }

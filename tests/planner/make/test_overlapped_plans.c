@@ -1,5 +1,5 @@
-/* Overlapped GEMMs in plans for GPUs: taken by the search where they win by measured rates, and only there; how they
- * run is kept in the plan, comes back from its text, and is proven by the checker. */
+/* Overlapped GEMMs in plans for GPUs. The search takes them exactly where they win by measured rates. How they run is
+ * in the plan, comes back from its text, and is proven by the checker. */
 #include <math.h>
 #include <string.h>
 
@@ -60,7 +60,8 @@ static int rows_by(const struct mt_plan *plan, enum mt_overlap_how how) {
     return n;
 }
 
-/* Lower all ranks' programs, and prove them; how many overlapped instructions each has, all as the plan's rows say. */
+/* Lower all ranks' programs, and prove them. Returns how many overlapped instructions each has; all run as the plan's
+ * rows say. */
 static int prove(const struct mt_plan *plan) {
     struct mt_planned planned;
     struct mt_device *device;
@@ -157,7 +158,7 @@ static void test_loses(void) {
     mt_cluster_free(c);
 }
 
-/* Nothing is taken by figures that nobody measured, or across hosts; a person may want it, and then all stay together.
+/* Without measured figures, and across hosts, nothing is overlapped, unless a person asks for it: then everything is.
  */
 static void test_asked(void) {
     struct mt_cluster *c;
@@ -205,7 +206,7 @@ static void test_hosts(void) {
     mt_cluster_free(c);
 }
 
-/* GPUs of other architectures have no kernel that does it all: chunks. */
+/* GPUs of other architectures lack the fused kernel, and take chunks. */
 static void test_older(void) {
     struct mt_cluster *c = measured("a100-80:1x2", 2.6e11, quick);
     struct mt_plan_found found = plan_of(c, "gpt2:124m", 16, MT_OVERLAPPED_ALL, "tensor");
