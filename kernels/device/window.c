@@ -176,7 +176,8 @@ static enum mt_status import(struct mt_window *window, struct mt_window_memory *
     return MT_OK;
 }
 
-/* Where one rank cannot reach another of its host, none keeps what it reaches: all go one way. */
+/* Where one rank cannot reach another of its host, all ranks give up what they reach, so that all take the same
+ * implementation. */
 static enum mt_status reach(struct mt_window *window, struct mt_window_memory *memory, struct card *card,
                             struct mt_err *err) {
     struct parts *parts = memory->context;

@@ -73,9 +73,9 @@ enum mt_status mt_checkpoint_save(struct mt_states *states, const char *path, co
 enum mt_status mt_checkpoint_load(struct mt_states *states, const struct mt_safetensors *file, enum mt_load what,
                                   struct mt_err *err);
 
-/* Whether a file has what is loaded, of the graph's shapes, and no other tensors; but with MT_LOAD_PARAMS those are
- * ignored, and counted in a message, that are no weights: constants of old checkpoints, optimizer state, and the output
- * layer once more where it is the token table. MT_EINPUT names the first tensor that is missing or too many. */
+/* Whether a file has what is loaded, of the graph's shapes, and no other tensors. With MT_LOAD_PARAMS some others may
+ * be there, which are ignored and counted in a message: constants of old checkpoints, optimizer state, and a copy of
+ * the token table as the output layer. MT_EINPUT names the first tensor that is missing or too many. */
 enum mt_status mt_checkpoint_check(const struct mt_graph *graph, const struct mt_safetensors *file, enum mt_load what,
                                    struct mt_err *err);
 

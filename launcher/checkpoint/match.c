@@ -59,7 +59,7 @@ static bool ends_in(const char *name, const char *end) {
     return n >= m && !strcmp(name + n - m, end);
 }
 
-/* What old checkpoints have besides weights, and follows from the configuration: GPT-2's masks, and rotations. */
+/* Constants that old checkpoints have, and that follow from the configuration: GPT-2's masks, and rotations. */
 static bool is_constant(const struct mt_saved *t) {
     bool mask = t->ndims == 4 && t->dims[0] == 1 && t->dims[1] == 1 && ends_in(t->name, ".attn.bias");
     return mask || ends_in(t->name, ".attn.masked_bias") || ends_in(t->name, ".rotary_emb.inv_freq");
@@ -82,7 +82,8 @@ static int head_of(const struct mt_graph *graph) {
     return -1;
 }
 
-/* Of a model whose output layer is the token table, a file may have it once more; another one would be dropped. */
+/* Where a model's output layer is its token table, a file may have a copy of the table under the layer's name; an
+ * output layer of other numbers is refused, as it would be dropped. */
 static enum mt_status check_head(const struct mt_graph *graph, const struct mt_safetensors *file,
                                  const struct mt_saved *head, struct mt_err *err) {
     int table = head_of(graph);

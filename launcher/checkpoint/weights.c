@@ -79,7 +79,8 @@ static struct named *sort_index(const struct mt_weights_index *index) {
     return sorted;
 }
 
-/* The tensors of shard `s`, those too that the index forgets; there[tensor of the index]: it is in its shard. */
+/* Add the tensors of shard `s`, with those that the index does not name. there[i] is set if the index's tensor i is in
+ * the shard that it names. */
 static enum mt_status take_tensors(struct mt_safetensors *whole, const struct mt_weights_index *index,
                                    const struct named *sorted, int s, bool *there, struct mt_err *err) {
     const struct mt_safetensors *shard = whole->shards[s];

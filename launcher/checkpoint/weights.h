@@ -14,9 +14,9 @@
 #define MT_WEIGHTS_NAME "model.safetensors"
 #define MT_WEIGHTS_INDEX MT_WEIGHTS_NAME ".index.json"
 
-/* Open a file, a folder's files, or those of an index (a name that ends with .json). Tensors that the index forgets are
- * there too. MT_EINPUT names what is missing, what disagrees, and a tensor that lies in another shard than the index
- * says. The caller closes it. */
+/* Open a file, a folder's files, or those of an index (a name that ends with .json). Tensors that the index does
+ * not name are there too. MT_EINPUT names what is missing, what disagrees, and a tensor that lies in another shard than
+ * the index says. The caller closes it. */
 enum mt_status mt_weights_open(const char *path, struct mt_safetensors **file, struct mt_err *err);
 
 /* A tensor by its name in the model; or null. Files of models with a head have the prefix "transformer." before GPT-2's

@@ -61,7 +61,7 @@ static bool looks_wide(const struct mt_data_file *file, int parts) {
     return n >= LEAST && file->count % parts == 0 && !high && low > n / parts / 2;
 }
 
-/* Files that are no tokens alone: they would be read as such where the vocabulary is large. */
+/* Refuse files that are not just tokens. With a large vocabulary all of their bytes would pass for tokens. */
 static enum mt_status refuse_others(const char *name, const struct mt_data_file *file, struct mt_err *err) {
     enum { SEEN = 4096, LEAST = 64 };
     const unsigned char *bytes = file->content;

@@ -22,7 +22,7 @@
 
 /* ---- opening sources ---- */
 
-/* Of a file that is not there: what stands before a colon may have been meant as a format. */
+/* A hint for a file that does not exist: what stands before its colon may have been meant as a format. */
 static enum mt_status hint_formats(const struct mt_data_spec *spec, struct mt_err *err) {
     char known[200] = "";
     if (spec->format != MT_DATA_BY_NAME || !strchr(spec->text, ':') || access(spec->files[0], F_OK) == 0)

@@ -38,7 +38,7 @@ enum mt_status mt_data_refuse_wide(const char *name, const struct mt_data_file *
     return mt_err_hint(err, "convert it: iconv -f %s -t utf-8 \"%.150s\" >NEW", encoding, name);
 }
 
-/* What people have texts and tokens in, by how such files begin; null: something else. */
+/* The name of a format that a file's first bytes belong to, of those in which people have texts and tokens; or null. */
 static const char *way_out_of(const char *text, size_t length) {
     static const struct {
         const char *mark, *hint;

@@ -76,7 +76,7 @@ static enum mt_status read_parts(struct mt_json root, const char *key, const str
     return st ? st : mt_parts_read(kind, object, &t->arena, parts, err);
 }
 
-/* What the last call in transformers left in the file, which loading it there does not apply either. */
+/* Settings of the last call in transformers, which it writes into the file and does not apply when it loads it. */
 static void say_reshaping(struct mt_json root) {
     static const char *const keys[] = {"truncation", "padding"};
     for (int k = 0; k < 2; k++)

@@ -81,7 +81,7 @@ static enum mt_status open_folder(struct mt_sampler *s, const char *folder, stru
     return st;
 }
 
-/* A checkpoint needs no config.json, so one that is not understood ends no text. */
+/* A checkpoint needs no config.json. Where there is none that can be read, no token ends a text. */
 static struct mt_token_ids read_ends(const char *checkpoint) {
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_config config;

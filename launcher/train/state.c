@@ -64,8 +64,8 @@ static enum mt_status check_about(struct trainer *t, const struct mt_safetensors
     return MT_OK;
 }
 
-/* Weights of one shape may be of another model, as with other biases or another rotation of positions. `text`: what
- * they say that they are of; that is the plan's model, but for the longest sequence. */
+/* Weights of the right shapes may be those of another model, which differs in a constant, as the rotation of positions.
+ * `text`, the model that their config.json describes, must be the plan's, but for the longest sequence. */
 static enum mt_status check_model(const struct trainer *t, const char *text, struct mt_err *err) {
     struct mt_model theirs;
     const struct mt_model *ours = &t->planned.model;
@@ -80,7 +80,7 @@ static enum mt_status check_model(const struct trainer *t, const char *text, str
     return mt_err_hint(err, "plan with --model %s", mt_is_folder(init) ? init : text);
 }
 
-/* The config.json of the folder of --init, or that its file is in. */
+/* The config.json in the folder that --init names, or beside the file that it names. */
 static enum mt_status check_config(const struct trainer *t, struct mt_err *err) {
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_config config;

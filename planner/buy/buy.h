@@ -43,7 +43,7 @@ struct mt_buy {
     int nnext;
     double next[MT_BUY_MOST_NEXT];     /* sums of money beyond the budget */
     int rows;                          /* at most so many, beside the frontier's */
-    int exact;                         /* 0: MT_BUY_EXACT, fewer for several jobs: MT_BUY_EXACT_PLANS of all of them */
+    int exact;                         /* 0: MT_BUY_EXACT, and at most MT_BUY_EXACT_PLANS / njobs */
     int most_judged;                   /* 0: MT_BUY_MOST_JUDGED */
     int threads;                       /* at least 1 */
     struct mt_work_memo *const *works; /* [njobs]: of judging, or null; the search has its own */

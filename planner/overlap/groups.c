@@ -85,20 +85,24 @@ static enum mt_status simulate(struct search *s, const struct sizes *sizes, stru
 
 /* ---- the dynamic programme ---- */
 
-/* When the second of two works ends, of which group i, with w waves up to it, is ready at i first_s + w each_s, and
- * takes start_s + its waves times long_s; `before_s`: the second is busy until then. Sizes of `count` groups that end
- * first. */
-static void divide(const struct search *s, int count, double before_s, double first_s, double each_s, double start_s,
-                   double long_s, struct sizes *sizes) {
+/* The second of two works, which groups go through one after the other: group i, with w waves up to it, comes from the
+ * first at i first_s + w each_s, and takes start_s + its waves times long_s. */
+struct second {
+    double before_s; /* it is busy until then */
+    double first_s, each_s, start_s, long_s;
+};
+
+/* The sizes of `count` groups with which it ends first. */
+static void divide(const struct search *s, int count, const struct second *work, struct sizes *sizes) {
     int waves = s->waves, (*from)[MOST_WAVES + 1] = mt_calloc((size_t)count + 1, sizeof *from);
     double ends[2][MOST_WAVES + 1];
-    for (int w = 0; w <= waves; w++) ends[0][w] = w ? INFINITY : before_s;
+    for (int w = 0; w <= waves; w++) ends[0][w] = w ? INFINITY : work->before_s;
     for (int i = 1; i <= count; i++)
         for (int w = 0; w <= waves; w++) {
-            double *best = &ends[i % 2][w], ready = i * first_s + w * each_s;
+            double *best = &ends[i % 2][w], ready = i * work->first_s + w * work->each_s;
             *best = INFINITY;
             for (int v = 0; v < w; v++) {
-                double end = fmax(ends[(i - 1) % 2][v], ready) + start_s + (w - v) * long_s;
+                double end = fmax(ends[(i - 1) % 2][v], ready) + work->start_s + (w - v) * work->long_s;
                 if (end < *best) *best = end, from[i][w] = v;
             }
         }
@@ -109,11 +113,11 @@ static void divide(const struct search *s, int count, double before_s, double fi
 
 static void divide_share(const struct search *s, int count, struct sizes *sizes) {
     int peers = s->problem->n > 1 ? s->problem->n - 1 : 1;
-    if (s->problem->form == MT_OVERLAP_GATHER) /* puts, then GEMMs, after those of a rank's own rows */
-        divide(s, count, count * s->gemm_s + s->waves * s->wave_s - s->latency_s, s->put_s, s->sent_s, s->gemm_s,
-               s->wave_s, sizes);
-    else /* GEMMs for each peer, then puts */
-        divide(s, count, 0, peers * s->gemm_s, peers * s->wave_s, peers * s->put_s, peers * s->sent_s, sizes);
+    double own_s = count * s->gemm_s + s->waves * s->wave_s - s->latency_s;
+    /* Puts, then GEMMs, after those of a rank's own rows; or GEMMs for each peer, then puts. */
+    struct second gemms = {own_s, s->put_s, s->sent_s, s->gemm_s, s->wave_s};
+    struct second puts = {0, peers * s->gemm_s, peers * s->wave_s, peers * s->put_s, peers * s->sent_s};
+    divide(s, count, s->problem->form == MT_OVERLAP_GATHER ? &gemms : &puts, sizes);
 }
 
 /* ---- improvement ---- */

@@ -123,7 +123,7 @@ static void write_collectives(const struct mt_plan *p, struct mt_json_out *out) 
     mt_json_close(out);
 }
 
-/* Of a row that says the GEMM and its collective stay apart, the shape alone. */
+/* A row by which the GEMM and its collective stay apart has a shape and nothing else. */
 static void write_overlapped(const struct mt_decisions *d, struct mt_json_out *out) {
     if (!d->noverlaps) return;
     mt_json_open(out, "overlapped", '[');
@@ -137,6 +137,7 @@ static void write_overlapped(const struct mt_decisions *d, struct mt_json_out *o
         mt_json_put_string(out, "by", mt_overlap_how_names[row->how]);
         if (row->how != MT_OVERLAP_APART) mt_json_put_ints(out, "tile", row->tile, 2);
         if (row->chunk) mt_json_put_int(out, "put_rows", row->chunk);
+        if (row->slabs) mt_json_put_int(out, "slabs", row->slabs);
         if (row->mix) mt_json_put_int(out, "mix", row->mix);
         if (row->direct) mt_json_put_bool(out, "direct", true);
         if (row->ngroups) mt_json_put_ints(out, "groups", row->groups, row->ngroups);

@@ -18,10 +18,12 @@ enum mt_status mt_predict_overlapped(const struct mt_costs *costs, const struct 
 /* Whether the ranks group[n] are GPUs of one host between which puts were measured. */
 bool mt_predict_puts_measured(const struct mt_costs *costs, const int *group, int n);
 
-/* Choose what the problem leaves open, for GPUs, by the least predicted time: chunks as devices make them, groups of
- * waves, or one kernel, with its tile, puts and order; on several hosts chunks or groups that NCCL sends. `transposed`:
- * of its operands (mt_pair_transposes). *best: as the problem is where nothing is faster, and for other devices. Groups
- * are in the arena. */
+/* Choose for GPUs what the problem leaves open, by the least predicted time. Within a host that is chunks as devices
+ * make them, groups of waves, or one kernel, with its tile, puts and order; across hosts chunks or groups that NCCL
+ * sends.
+ *
+ * transposed[3]  of A, B and the result (mt_pair_transposes)
+ * *best          out: the problem itself where nothing is faster, and for other devices; groups are in the arena */
 enum mt_status mt_predict_overlap_choice(const struct mt_costs *costs, const struct mt_overlap *problem,
                                          const int *group, const bool transposed[3], struct mt_arena *arena,
                                          struct mt_overlap *best, double *best_s, struct mt_err *err);

@@ -323,8 +323,8 @@ enum mt_status mt_search_bound(const struct mt_search *search, const struct mt_p
 /* Price the plan's program; the costs are those of its ranks in their order. Release both. */
 enum mt_status mt_search_predict(const struct mt_search *search, const struct mt_plan *plan, struct mt_program *program,
                                  struct mt_prediction *prediction, struct mt_err *err);
-/* Of the forms of overlapped instructions that nobody has decided on, take those that make a found plan faster; and of
- * all, how they run (overlap.c). */
+/* Choose for a plan that was found which forms of overlapped instructions it takes, unless a person has decided, and
+ * how each shape runs: what makes its step faster (overlap.c). */
 enum mt_status mt_search_overlap(const struct mt_search *search, struct mt_plan *plan, struct mt_err *err);
 enum mt_status mt_search_bound_of(const struct mt_search *search, const struct mt_plan *plan, double *bound_s,
                                   struct mt_err *err);

@@ -11,9 +11,9 @@
 #include "planner/search/internal.h"
 #include "synth/program/pair.h"
 
-static const double worth_overlapping = 0.98; /* of the step's time, what it may take at most to be chosen */
-static const double worth_parting = 0.999;    /* the same, for a shape to stay apart */
-enum { MOST_PARTED = 16 };                    /* shapes that are tried so */
+/* A form is chosen if the step takes at most this part of its time without it; a shape stays apart likewise. */
+static const double worth_overlapping = 0.98, worth_parting = 0.999;
+enum { MOST_PARTED = 16 }; /* at most so many shapes are tried apart */
 
 /* ---- who may ---- */
 
@@ -25,8 +25,8 @@ static bool all_cpus(const struct mt_search *search, const struct mt_plan *plan)
     return all;
 }
 
-/* CPUs; and GPUs between some of which puts were measured. What others would gain was never measured: there the job
- * must ask. */
+/* Overlap is tried on CPUs, and on GPUs if puts were measured between some of them. Elsewhere its gain is not known,
+ * and the job must ask for it. */
 static bool may_overlap(const struct mt_search *search, const struct mt_plan *plan) {
     const struct mt_cluster *cluster = search->costs->cluster;
     bool measured = false;
@@ -59,8 +59,8 @@ static struct mt_overlap_choice *row_for(struct rows *rows, const struct mt_over
     return NULL;
 }
 
-/* The row of the pair's shape in the group whose first rank this is. Where nobody has asked for overlap, a shape that
- * some group of several hosts has, or one without measured puts, stays apart. */
+/* The row of the pair's shape, for the group that begins with this rank. Unless a person asks for overlap, a shape
+ * stays apart if any of its groups spans several hosts, or has no measured puts. */
 static enum mt_status add_row(struct rows *rows, const struct mt_program *program, const struct mt_costs *costs,
                               const struct mt_pair *pair, int rank, struct mt_err *err) {
     struct mt_overlap problem, best;
@@ -86,8 +86,8 @@ static enum mt_status add_row(struct rows *rows, const struct mt_program *progra
     return MT_OK;
 }
 
-/* A row for each shape of the plan's overlapped GEMMs; of shapes that differ between groups of ranks in shares alone,
- * for the first group. */
+/* A row for each shape of the plan's overlapped GEMMs. Where groups of ranks have one shape with different shares, the
+ * row is made for the first group. */
 static enum mt_status choose_rows(const struct mt_search *search, const struct mt_plan *plan,
                                   const struct mt_program *program, struct rows *rows, struct mt_err *err) {
     struct mt_pairs pairs;
@@ -117,8 +117,8 @@ static void release_trial(struct trial *t) {
     t->priced = false;
 }
 
-/* Its program may have other messages: one for which the plan's algorithms are not made (by hosts, within a host) is
- * none; then MT_EINPUT. */
+/* MT_EINPUT if the program has a message that the plan's algorithms cannot run: one within a host, where they go by
+ * hosts. */
 static enum mt_status price(struct trial *t, struct mt_err *err) {
     release_trial(t);
     t->prediction = (struct mt_prediction){.step_s = 0};
@@ -127,7 +127,7 @@ static enum mt_status price(struct trial *t, struct mt_err *err) {
     return st;
 }
 
-/* Price it with rows, but for those of shapes that run as devices do by themselves. */
+/* Price the plan with rows; a shape that runs as devices do by themselves needs none. */
 static enum mt_status price_rows(struct trial *t, struct rows *rows, struct mt_err *err) {
     struct mt_decisions *d = &t->plan->decisions;
     d->overlaps = mt_new(&rows->arena, struct mt_overlap_choice, rows->count);
@@ -137,7 +137,8 @@ static enum mt_status price_rows(struct trial *t, struct rows *rows, struct mt_e
     return price(t, err);
 }
 
-/* Keep shapes apart, one by one, where the step is faster so. `t` is priced with all rows, and again at the end. */
+/* Keep one shape after the other apart, where that makes the step faster. `t` is priced before, with all rows, and
+ * again at the end. */
 static enum mt_status part(struct trial *t, struct rows *rows, struct mt_err *err) {
     enum mt_status st = MT_OK;
     double best_s = t->prediction.step_s;
@@ -155,8 +156,8 @@ static enum mt_status part(struct trial *t, struct rows *rows, struct mt_err *er
     return st || !changed ? st : price_rows(t, rows, err);
 }
 
-/* The plan with `overlapped`, and with rows; *t is priced, and the plan has them. Where a row is for shapes that are
- * not overlapped, it says nothing. */
+/* Try the plan with `overlapped` and its rows: *t has them, and is priced. A row whose shape is not overlapped has no
+ * effect. */
 static enum mt_status try_rows(struct trial *t, enum mt_overlapped overlapped, struct rows *rows, struct mt_err *err) {
     struct mt_plan *plan = t->plan;
     plan->decisions.overlapped = overlapped;
@@ -168,7 +169,7 @@ static enum mt_status try_rows(struct trial *t, enum mt_overlapped overlapped, s
     return rows->asked ? MT_OK : part(t, rows, err);
 }
 
-/* The plan takes what was tried; its rows become its own. */
+/* The plan takes over the trial's decisions; its rows are copied. */
 static void take(const struct trial *t) {
     struct mt_plan *plan = t->plan;
     struct mt_plan_prediction found = *plan->prediction;

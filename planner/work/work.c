@@ -14,6 +14,8 @@
 /* ---- the program of one rank and the rest ---- */
 
 struct pair {
+    int64_t bucket_bytes; /* -1: to read axes from; the plan's buckets are left out, and both ranks store something */
+    int64_t samples, micro;
     struct mt_arena arena;
     struct mt_plan *plan;
     struct mt_choice choice;
@@ -86,27 +88,26 @@ static void divide_samples(const struct mt_graph *g, int64_t samples, int64_t mi
     if (in_step) divide_in_step(g, p);
 }
 
-/* As `plan` says, but for algorithms, which do not matter here. bucket_bytes -1: to read axes from; the plan's buckets
- * are left out, and both ranks store something. */
-static enum mt_status pair_build(const struct mt_graph *g, const struct mt_plan *plan, int64_t bucket_bytes,
-                                 int64_t samples, int64_t micro, const struct mt_lower_options *options, struct pair *d,
-                                 struct mt_err *err) {
+/* As `plan` says, but for algorithms, which do not matter here. */
+static enum mt_status pair_build(const struct mt_graph *g, const struct mt_plan *plan,
+                                 const struct mt_lower_options *options, struct pair *d, struct mt_err *err) {
+    bool axes = d->bucket_bytes < 0;
     struct mt_plan *p = d->plan = mt_plan_new(plan->nranks > 1 ? 2 : 1);
-    enum mt_status st = divide_storage(g, plan->nranks, bucket_bytes < 0, p, err);
+    enum mt_status st = divide_storage(g, plan->nranks, axes, p, err);
     if (st) return st;
-    divide_samples(g, samples, micro, mt_decisions_in_step(&plan->decisions), p);
+    divide_samples(g, d->samples, d->micro, mt_decisions_in_step(&plan->decisions), p);
     p->job = plan->job;
     p->decisions = plan->decisions;
-    p->decisions.bucket_bytes = bucket_bytes < 0 ? 0 : bucket_bytes;
+    p->decisions.bucket_bytes = axes ? 0 : d->bucket_bytes;
     p->decisions.nalgorithms = 0;
     p->decisions.overlapped = MT_OVERLAPPED_NONE; /* GEMMs and messages are read apart */
     if ((st = mt_choice_from_plan(g, p, false, &d->arena, &d->choice, err)) ||
         (st = mt_build(g, &d->choice, &d->program, err)))
         return st;
-    if (bucket_bytes < 0) d->program.staging_bytes = INT64_MAX; /* values are read in one message each */
+    if (axes) d->program.staging_bytes = INT64_MAX; /* values are read in one message each */
     struct mt_lower_options sketch = *options;
     sketch.sketch = true;
-    sketch.unplaced = bucket_bytes < 0;
+    sketch.unplaced = axes;
     return mt_lower(&d->program, 0, &sketch, &d->low, err);
 }
 
@@ -337,11 +338,10 @@ static enum mt_status read_steps(struct reading *r, struct mt_err *err) {
 
 enum mt_status mt_work_open(const struct mt_graph *graph, const struct mt_plan *plan, bool body,
                             const struct mt_lower_options *options, struct mt_work *work, struct mt_err *err) {
-    struct pair d = {.low = NULL};
-    int64_t batch = graph->labels[graph->batch].extent;
-    int64_t samples = body && batch > 1 ? 2 : 1;
+    bool several = body && graph->labels[graph->batch].extent > 1;
+    struct pair d = {.bucket_bytes = -1, .samples = several ? 2 : 1, .micro = body};
     *work = (struct mt_work){.nlabels = 0};
-    enum mt_status st = pair_build(graph, plan, -1, samples, body ? 1 : 0, options, &d, err);
+    enum mt_status st = pair_build(graph, plan, options, &d, err);
     if (!st) {
         struct reading r = {.low = d.low, .work = work, .nslots = 2 * d.low->ninstrs + 1};
         r.slots = mt_calloc((size_t)r.nslots, sizeof *r.slots);
@@ -367,8 +367,8 @@ void mt_work_release(struct mt_work *work) {
 enum mt_status mt_work_memory(const struct mt_graph *graph, const struct mt_plan *plan, int64_t samples, int64_t micro,
                               const struct mt_lower_options *options, struct mt_plan_memory *memory,
                               struct mt_err *err) {
-    struct pair d = {.low = NULL};
-    enum mt_status st = pair_build(graph, plan, plan->decisions.bucket_bytes, samples, micro, options, &d, err);
+    struct pair d = {.bucket_bytes = plan->decisions.bucket_bytes, .samples = samples, .micro = micro};
+    enum mt_status st = pair_build(graph, plan, options, &d, err);
     if (!st) *memory = (struct mt_plan_memory){.state_bytes = d.low->state_bytes, .arena_bytes = d.low->arena_bytes};
     pair_release(&d);
     return st;

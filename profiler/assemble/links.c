@@ -17,8 +17,8 @@ static bool nodes_alike(const struct mt_profile *p, int a, int b) {
     return true;
 }
 
-/* The median of the figure at `offset` over the pairs of a link that have `has`, by its offset, above 0; 0: none has.
- */
+/* The median of the figure at `offset`, over the pairs of a link whose figure at offset `has` is above 0; 0: there are
+ * none. */
 static double median_of(const struct mt_profile *p, int l, const struct mt_cluster *cluster, size_t offset,
                         size_t has) {
     double *values = mt_malloc((size_t)(p->npairs + 1) * sizeof *values);

@@ -137,7 +137,7 @@ static enum mt_status check_link_figures(const char *list, int i, const double f
     return st;
 }
 
-/* All figures, or none. */
+/* Either all figures of puts are there, or none. */
 static enum mt_status check_puts(const struct mt_cluster_link *link, int l, struct mt_err *err) {
     const struct mt_cluster_puts *p = &link->puts;
     bool any = false, has = mt_cluster_has_puts(link);

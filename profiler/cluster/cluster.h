@@ -97,11 +97,11 @@ struct mt_cluster_device { /* in the order of ranks */
     struct mt_cluster_gpu *gpu; /* or null */
 };
 
-/* One-sided puts by a GPU into the memory of another of its host, for overlapped kernels (kernels/overlap/overlap.h):
- * member "puts" of a link, there if signal_s is above 0. Figures are of the pair that is typical of the link; the rate
- * of copy engines for large puts is the link's copy_Bps. */
+/* One-sided puts by a GPU into the memory of another GPU of its host, for overlapped kernels
+ * (kernels/overlap/overlap.h): member "puts" of a link, which exists if signal_s is above 0. The figures are those of
+ * the link's typical pair; the rate of copy engines for large puts is the link's copy_Bps. */
 struct mt_cluster_puts {
-    double copy_s;     /* of each by copy engine, beside its bytes */
+    double copy_s;     /* that each put by copy engine takes, in addition to its bytes */
     double blocks_Bps; /* by a kernel with a block on every multiprocessor */
     double signal_s;   /* a few bytes with their signal, from the store until the peer has seen it */
     /* While copy engines put both ways, a GEMM takes (1 + compute_slowdown) times as long; while the GEMM runs, puts

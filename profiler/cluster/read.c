@@ -131,7 +131,7 @@ static enum mt_status take_link_figures(struct mt_json at, double *const figures
     return st;
 }
 
-/* Absent in documents of clusters where no GPU reaches another, or where nobody has looked. */
+/* Absent where no GPU reaches another's memory, or where that was not measured. */
 static enum mt_status read_puts(struct mt_json at, struct mt_cluster_puts *puts, struct mt_err *err) {
     const char *keys[MT_CLUSTER_PUTS_FIGURES + 1] = {NULL};
     struct mt_json object;

@@ -2,8 +2,9 @@
  * engines and kernels put into a peer's memory, how long a signal takes, and what puts and a GEMM cost each other.
  * Pairs without peer access have no figures.
  *
- * Alone, the first rank of a pair puts to the second; while computing both put to each other, as in an overlapped GEMM.
- * A GEMM's slowdown is of GEMMs that run while puts take longer than all of them, that of puts the reverse. */
+ * For rates the first rank of a pair puts to the second, and neither computes. For slowdowns both compute and put to
+ * each other, as in an overlapped GEMM: so many puts that they outlast the GEMMs, of which the slowdown is taken; then
+ * so few that the GEMMs outlast them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,8 @@ struct probe {
     struct mt_stream *compute;
     struct mt_calls *calls;
     struct mt_grid_case gemm;
-    double (*figures)[FIGURES]; /* [npairs]: copy_Bps, 1 if a rank has failed, then puts; 0 by ranks that have none */
-    /* Of this rank, in a round; pair -1: it has none, or no more. */
+    double (*figures)[FIGURES]; /* [npairs]: copy_Bps, 1 if a rank has failed, then puts; all 0 for pairs of others */
+    /* This rank's pair in a round; -1: it has none, or the pair has failed. */
     int pair, peer;
     void *there;
     struct mt_cluster_puts puts;
@@ -52,7 +53,7 @@ static enum mt_status import(struct probe *probe, struct mt_err *err) {
     return mt_device_import(probe->profile->device, probe->handles[probe->peer], &probe->there, err);
 }
 
-/* By copy engine in two sizes, a line; and by the faster of two kinds of kernels. */
+/* Copy engines are timed with two sizes, through which a line is laid; of two kinds of kernels the faster counts. */
 static enum mt_status measure_alone(struct probe *probe, struct mt_err *err) {
     const struct mt_profile *p = probe->profile;
     int blocks = p->places[p->rank].threads;
@@ -77,7 +78,7 @@ static enum mt_status measure_alone(struct probe *probe, struct mt_err *err) {
     return MT_OK;
 }
 
-/* Signals start from zeros; the copies before may have brought others. */
+/* Words of signals begin as zeros, but the copies before may have written others there. */
 static enum mt_status clear(struct probe *probe, struct mt_err *err) {
     static const char zeros[MT_TURNS_BYTES];
     return mt_device_copy_in(probe->profile->device, probe->buffer, zeros, sizeof zeros, err);
@@ -105,7 +106,7 @@ static enum mt_status start_puts(struct probe *probe, int repeats, struct mt_err
     return mt_device_puts_start(probe->profile->device, &put, err);
 }
 
-/* *gemm_s: the median of the GEMMs; *put_s: of each put; with `repeats` 0 there are none. */
+/* *gemm_s: the median GEMM's time; *put_s: each put's. Without `repeats` there are no puts. */
 static enum mt_status run_both(struct probe *probe, int gemms, int repeats, double *gemm_s, double *put_s,
                                struct mt_err *err) {
     double times_s[MT_MOST_CALLS];
@@ -188,7 +189,8 @@ static enum mt_status take_steps(struct probe *probe, struct mt_err *err) {
     return st;
 }
 
-/* The slower of the two ranks' figures, where neither has failed; the rates are the first's alone. */
+/* A figure is the larger (slower) one of the pair's two ranks, unless one has failed; rates are measured by the first
+ * alone. */
 static enum mt_status measure(struct probe *probe, const int *round_of, int nrounds, struct mt_err *err) {
     struct mt_profile *p = probe->profile;
     enum mt_status st = MT_OK;

@@ -27,9 +27,8 @@ enum mt_status mt_check_program(const struct mt_program *program, FILE *proof, s
 /* The lowered programs of all ranks, lowered[rank]: every instruction implements instructions of `program`, in an order
  * that respects data dependencies; no two live values share memory, whatever the timing of the streams; an operator
  * works in place only at an input's last use; all ranks run their collectives in the same order, and their messages
- * match; every operator has the scratch that its backend needs. `options` says how much that is (scratch_bytes,
- * context and chunks; the rest is not read): what the programs were lowered with, or what the device says that will run
- * them. */
+ * match; every operator has the scratch that its backend needs. How much that is `options` says (scratch_bytes, context
+ * and chunks; nothing else is read): those of the lowering, or of the device that will run the programs. */
 enum mt_status mt_check_lowered(const struct mt_program *program, const struct mt_lowered *const *lowered,
                                 const struct mt_lower_options *options, FILE *proof, struct mt_err *err);
 

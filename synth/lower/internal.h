@@ -4,9 +4,7 @@
  *              lvalues); inputs, states and reports; the other passes in order
  *   chunks.c   large collectives are cut
  *   overlap.c  a matmul and its collective become one overlapped instruction
- *   fuse.c     patterns of operators become fused operators, with tensors by fuse_tensors.c; before them
- *              (fuse_packed.c), attention of the parts of one value becomes packed; after them (fuse_update.c), updates
- *              write the casts that the next step begins with
+ *   fuse/      patterns of operators become fused operators
  *   buffers.c  buffer assignment: each value gets a buffer of its own or that of a value that it continues; messages
  *              and scratch
  *   order.c    waits; the order that they make known; lifetimes; offsets */

@@ -6,8 +6,9 @@
  * halves: what each of two GPUs multiplies of AllGather+GEMM and GEMM+ReduceScatter; wholes: one GPU alone; gradients:
  * of such weights, in f32, added to; few: of 16 to 256 rows. Without a FORM, `own`: the tiles that tuning finds.
  *
- * Each is captured as a graph of some milliseconds; the graphs run in turns, the library's between any two. A ratio is
- * that of the library's mean of the turns before and after to the form's; printed are medians. */
+ * Each is captured as a graph of some milliseconds. The graphs run in turns, with the library's between any two. A
+ * ratio is the library's time, averaged over its turns before and after, over the form's time; the median is printed.
+ */
 #include <inttypes.h>
 
 #include "kernels/base/number/stats.h"

@@ -1,7 +1,7 @@
-/* Preloaded into ranks by the test of faults in overlapped kernels: a kernel that waits, on the same stream, before
- * every kernel of an overlapped GEMM ("overlap_...") of rank MOTLEY_HOLD, captured ones too. It goes on at once until a
- * file "hold" is there, and then stands for 60 s: so does what was to follow. Each such kernel leaves a file
- * "ran.NAME".
+/* Preloaded into ranks by the test of faults in overlapped kernels. In rank MOTLEY_HOLD it puts a kernel that waits
+ * before every kernel of an overlapped GEMM ("overlap_..."), on the same stream, in captured steps too. The waiting
+ * kernel ends at once, unless there is a file "hold": then it ends after 60 s, and holds up the stream for as long.
+ * Every kernel of an overlapped GEMM leaves a file "ran.NAME".
  *
  * With MOTLEY_ALONE each rank believes that it is alone on its host when GPUs are divided, so that ranks may share one.
  *

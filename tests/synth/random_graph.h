@@ -71,6 +71,21 @@ static inline void grow(struct growing *w) {
     }
 }
 
+/* Gradients and the updates of SGD or AdamW, some of them with clipping. */
+static inline enum mt_optimizer_kind add_random_training(struct mt_graph *g) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_job job;
+    mt_job_default(&job);
+    job.precision = MT_F64;
+    job.optimizer.kind = below(2) ? MT_SGD : MT_ADAMW;
+    job.optimizer.momentum = 0.9;
+    job.optimizer.clip = below(2) ? 0.5 : 0;
+    mt_graph_set_precision(g, &job);
+    CHECK_OK(mt_graph_differentiate(g, &err), err);
+    CHECK_OK(mt_graph_optimize(g, &job.optimizer, &err), err);
+    return job.optimizer.kind;
+}
+
 static inline struct mt_graph *random_graph(int64_t batch, char *text, size_t size) {
     struct mt_graph *g = mt_graph_new(MT_F64);
     struct mt_err err = MT_ERR_INIT;
@@ -95,17 +110,9 @@ static inline struct mt_graph *random_graph(int64_t batch, char *text, size_t si
     int forward = g->nops;
     g->loss_sum = mt_op_cross_entropy(g, "loss", g->logits, targets);
     g->token_count = mt_op_count(g, "count", targets);
-    struct mt_job job;
-    mt_job_default(&job);
-    job.precision = MT_F64;
-    job.optimizer.kind = below(2) ? MT_SGD : MT_ADAMW;
-    job.optimizer.momentum = 0.9;
-    job.optimizer.clip = below(2) ? 0.5 : 0;
-    mt_graph_set_precision(g, &job);
-    CHECK_OK(mt_graph_differentiate(g, &err), err);
-    CHECK_OK(mt_graph_optimize(g, &job.optimizer, &err), err);
-    snprintf(text, size, "%d forward operators, %s, batch %lld", forward,
-             job.optimizer.kind == MT_SGD ? "SGD" : "AdamW", (long long)batch);
+    enum mt_optimizer_kind optimizer = add_random_training(g);
+    snprintf(text, size, "%d forward operators, %s, batch %lld", forward, optimizer == MT_SGD ? "SGD" : "AdamW",
+             (long long)batch);
     return g;
 }
 

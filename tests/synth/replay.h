@@ -13,6 +13,12 @@
 #include "kernels/window/window.h"
 #include "tests/synth/run_program.h"
 
+/* For the options of mt_lower: of the operators that replays run. */
+static inline int64_t replay_scratch_bytes(void *context, const struct mt_call *call) {
+    (void)context;
+    return mt_backend_c.scratch_bytes(call);
+}
+
 enum timing { COMPUTE_AHEAD, COMM_AHEAD, IN_TURN, NTIMINGS };
 
 struct event {

@@ -1,5 +1,5 @@
-/* Inside the CUDA device: what device.c (the GPU and its memory), stream.c (streams and events), capture.c (graphs),
- * peer.c, puts.c, device_facts.c and tuned_call.c share. */
+/* Inside the CUDA device: what device.c (the GPU and its memory), stream.c and progress.c (streams and events),
+ * capture.c (graphs), peer.c, puts.c, device_facts.c and tuned_call.c share. */
 #ifndef MT_KERNELS_CUDA_DEVICE_INTERNAL_H
 #define MT_KERNELS_CUDA_DEVICE_INTERNAL_H
 
@@ -48,7 +48,7 @@ enum mt_status cuda_puts_finish(struct mt_device *device, double *each_s, struct
 enum mt_status cuda_turns(struct mt_device *device, const struct mt_turns_probe *probe, double *each_s,
                           struct mt_err *err);
 
-/* ---- streams and events (stream.c), for the class ---- */
+/* ---- streams and events (stream.c, progress.c), for the class ---- */
 struct cuda_stream;
 enum mt_status cuda_stream_new(struct mt_device *device, const char *name, struct mt_stream **stream,
                                struct mt_err *err);

@@ -224,7 +224,7 @@ __device__ inline void init_stages(const stages &m) {
     }
 }
 
-/* A warp no longer reads a stage, which all blocks of a cluster that shares have loaded. */
+/* A warp is done with a stage. It tells all blocks of the cluster that share the stage's loads. */
 __device__ inline void stage_free(const stages &m, int stage) {
     u32 barrier = m.empty + 8 * (u32)stage, lane = threadIdx.x % 32;
     if constexpr (CLUSTER > 1) {
@@ -234,8 +234,8 @@ __device__ inline void stage_free(const stages &m, int stage) {
     }
 }
 
-/* Slab s of a tile: c = (after the first: c +) its product. `last`: the stage of the slab before, -1: none; it is done
- * then. Returns this one's, which is still read. */
+/* Slab s of a tile: c = (after the first: c +) its product. `last` is the stage of the slab before (-1: none), which is
+ * released. Returns the stage of this slab, which is still being read. */
 __device__ __forceinline__ int multiply_slab(float (&c)[HALVES][COLUMNS / 8][4], ring &at, int s, int last,
                                              const stages &m, int first) {
     u32 from = m.base + (u32)(at.stage * STAGE_BYTES), right = from + A_BYTES;
@@ -257,9 +257,9 @@ __device__ __forceinline__ int multiply_slab(float (&c)[HALVES][COLUMNS / 8][4],
     at.next();
     return stage;
 }
-/* c = the sum of the slabs of a tile, from `at` on; `first`: of the group's rows in a stage. early(i) is called during
- * slab i, i < LATE, a constant there, also where there is no such slab; between(i) during later ones. Returns the last
- * stage, which is still read. */
+/* c = the sum of the slabs of a tile, from `at` on; `first` is the group's first row in a stage. During slab i, early(i)
+ * is called for i < LATE, with i a constant, and even if the tile has fewer slabs; between(i) for later ones. Returns
+ * the last stage, which is still being read. */
 template <class E, class F>
 __device__ __forceinline__ int multiply_slabs(float (&c)[HALVES][COLUMNS / 8][4], ring &at, int slabs, const stages &m,
                                               int first, E early, F between) {

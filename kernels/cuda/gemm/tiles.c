@@ -134,8 +134,8 @@ static int computing(const struct cuda *cuda, const struct gemm_shape *s) {
     return s->nsm ? s->nsm : cuda->nsm;
 }
 
-/* What a block takes for a slab: the multiplication, or the load; where a box reaches beyond the rows of a, its zeros
- * are slow to come. */
+/* The time of a block for a slab: the longer of the multiplication and the load. A box that reaches beyond the rows of
+ * a loads slowly. */
 static double slab_us(const struct gemm_shape *s, const struct form *f) {
     static const double largest_tile = 0.8, load_bytes = 75e3; /* us; bytes a us into one multiprocessor */
     static const double shared[NSHARES] = {1, 1.012, 1.01, 1};
@@ -146,13 +146,13 @@ static double slab_us(const struct gemm_shape *s, const struct form *f) {
     return fmax(fmax(multiply, load), outside);
 }
 
-/* An estimate with numbers as they were measured on an H200: waves of tiles, each as long as its slabs and the store,
- * where that is not hidden; at least what reading a and b takes the blocks that there are; and adding parts, in a
- * cluster or by a pass. Not all multiprocessors find a place in large clusters. */
+/* An estimate, with constants measured on an H200. Tiles run in waves, each as long as its slabs and its store, where
+ * that is not hidden; all together take at least as long as the blocks need to read a and b; then parts are added, in a
+ * cluster or by a pass. Large clusters do not use all multiprocessors. */
 static double time_of(const struct cuda *cuda, const struct gemm_shape *s, const struct form *f) {
     static const double launch = 2, fill = 2, store = 4, store_late = 0.6, cluster_add = 1, pass = 3.3;
     static const double memory_bytes = 3.95e6, cache_bytes = 4e6; /* a us */
-    enum { READERS = 64 };                                        /* so many multiprocessors read as fast as all */
+    enum { READERS = 64 };                                        /* this many multiprocessors read as fast as all */
     struct tiles t = tiles_of(s, f);
     bool whole_tile = f->share == SHARE_TILE, together = kind_of(f)->together;
     int64_t each = whole_tile ? t.parts : f->share ? 2 : 1, nsm = computing(cuda, s);

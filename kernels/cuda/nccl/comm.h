@@ -24,8 +24,8 @@ enum mt_status cuda_nccl_id(void *id, struct mt_err *err);
 enum mt_status cuda_nccl_new(const void *id, int rank, int nranks, double deadline_s, struct mt_comm **comm,
                              struct mt_err *err);
 
-/* Messages between pairs, of bytes, queued as one: none waits for another. Both sides give those of a pair in the same
- * order; `peer` is the communicator's rank. `what`: for messages. */
+/* Queue messages of bytes between pairs of ranks as one group, in which none waits for another. Both sides of a pair
+ * list its messages in the same order; `peer` is a rank of the communicator. `what` names the group in errors. */
 struct cuda_queue;
 struct cuda_nccl_message {
     void *data;

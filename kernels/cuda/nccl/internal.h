@@ -53,8 +53,8 @@ enum mt_status cuda_nccl_comm_of(struct nccl *nccl, const struct cuda_queue *que
 /* The implementation of a ReduceScatter or AllGather: nccl->impl if it can run the problem, else the cheapest. */
 enum mt_nccl_impl cuda_nccl_impl_of(const struct nccl *nccl, const struct mt_coll *problem);
 
-/* Of the schedule matters whether it is by_node: in phases within and across nodes (kernels/coll/nccl_nodes.h), if
- * there is a list for the problem; and located: then its steps are made. Null: neither. */
+/* Of the schedule two facts are used: by_node, that it goes in phases within and across nodes
+ * (kernels/coll/nccl_nodes.h), if there is a list for the problem; located, that its steps are made. Null: neither. */
 enum mt_status cuda_nccl_problem(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
                                  const struct mt_schedule *schedule, const int *group, void *const buffer[2],
                                  struct mt_err *err);

@@ -24,8 +24,9 @@ __device__ inline bool leads_row() {
     return threadIdx.x % W == 0;
 }
 
-/* Sums over the threads of a row, returned in all of them. A kernel's calls take turns: 0, 1, 0, ..., so that warps wait
- * for each other only once in each; who is ahead writes to the other part. */
+/* Sums over the threads of a row, returned in all of them. Successive calls of a kernel pass turn 0, 1, 0, ...: each turn
+ * has a part of shared memory, so that a warp that is ahead does not overwrite what others still read, and warps wait
+ * for each other only once in each call. */
 template <int N> __device__ inline void row_sums(float (&x)[N], int turn) {
 #pragma unroll
     for (int i = 0; i < N; i++) x[i] = warp_sum(x[i]);

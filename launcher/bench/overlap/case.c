@@ -199,7 +199,7 @@ static bool all_overlap(const struct mt_bench_overlap *b, const struct mt_overla
     return all;
 }
 
-/* The other implementations that the devices have; no rates are measured by which they could be predicted. */
+/* The other implementations that the devices have. They are not predicted, since none of their rates is measured. */
 static void add_implementations(struct mt_bench_case *c) {
     static const int64_t columns[] = {256, 128};
     struct mt_bench_overlap *b = c->bench;
@@ -385,7 +385,7 @@ enum mt_status mt_bench_case_check(struct mt_bench_case *c, struct mt_err *err) 
     return st;
 }
 
-/* Whether a part of the case's seconds is over, on all ranks alike. */
+/* Whether this part of the case's seconds is over; the same answer on all ranks. */
 static bool late(const struct mt_bench_case *c, double part) {
     double limit_s = part * c->bench->options->seconds;
     int is = limit_s > 0 && mt_now_s() - c->begun_s > limit_s;
@@ -447,7 +447,7 @@ enum mt_status mt_bench_case_init(struct mt_bench_case *c, struct mt_bench_overl
     if (st) return st;
     st = mt_device_window_new(bench->device, bench->wire, c->window_bytes, bench->options->deadline_s, &c->window, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
-    /* Parts of forms, which the rates are of, are by puts. */
+    /* Rates are measured on parts of forms that run by puts. */
     st = mt_device_window_reaches(c->window, bench->group, bench->nranks, NULL, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     connect(c);

@@ -119,9 +119,9 @@ enum mt_status mt_bench_overlap_divide(const struct mt_bench_overlap *bench, con
 enum mt_status mt_bench_case_init(struct mt_bench_case *c, struct mt_bench_overlap *bench, enum mt_overlap_form form,
                                   const int64_t shape[3], struct mt_err *err);
 enum mt_status mt_bench_case_check(struct mt_bench_case *c, struct mt_err *err);
-/* All variants take their turns, in as many rounds as there is time for, at least one. Then, after the judgement, in
- * the final: the GEMM, the collective, sequential, what was chosen and what was best so far; for the best of many in
- * one run is partly so by chance. */
+/* All variants take their turns, in as many rounds as there is time for, at least one. The best of many is so partly by
+ * chance. So after the judgement comes a final, of the GEMM, the collective, sequential, what was chosen and what was
+ * best. */
 void mt_bench_case_rounds(struct mt_bench_case *c, int rounds);
 void mt_bench_case_final(struct mt_bench_case *c);
 void mt_bench_case_release(struct mt_bench_case *c);

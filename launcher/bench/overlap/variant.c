@@ -13,7 +13,7 @@
  * least so many instances where they are captured, each after the one before. */
 static const double slice_s = 0.003;
 enum { SLICES = 3, LEAST_CAPTURED = 20, MOST_INSTANCES = 256 };
-/* Of the seconds of a case a turn may take one of so many parts: there are those of all variants in some rounds. */
+/* A turn may take 1 / TURNS of a case's seconds, so that there is time for a few rounds of all variants. */
 enum { TURNS = 6 * MT_BENCH_VARIANTS };
 static const struct mt_clock one_step = {.step = 1, .seed = 1};
 

@@ -16,8 +16,8 @@ static bool is_space(uint32_t code) {
            code == 0x3000;
 }
 
-/* Alphabetic, a mark, a decimal digit, connecting punctuation, or Join_Control: of those that the category does not
- * tell only letters in circles and squares are alphabetic. */
+/* Alphabetic, a mark, a decimal digit, connecting punctuation, or Join_Control. All follow from the category, but for
+ * letters in circles and squares, which are alphabetic too. */
 static bool is_word(uint32_t code, int category) {
     static const uint32_t shapes[][2] = {{0x24b6, 0x24e9}, {0x1f130, 0x1f149}, {0x1f150, 0x1f169}, {0x1f170, 0x1f189}};
     bool shaped = false;

@@ -9,7 +9,8 @@
  *   piece.c     pieces of tensors, copies, and whether two pieces are the same elements
  *   member.c    collectives, one rank's side: its problem is the group's; what is kept of it for the proof of the group
  *   arrays.c    collectives that may run on tensors without a message: a rank's pieces match the first member's
- *   message.c   collectives, all ranks: every element arrives where it should
+ *   group.c     collectives, all ranks: the groups' schedules are run; groups that are alike are proven once
+ *   message.c   every element arrives where it should
  *   overlap.c   overlapped instructions: one rank's problem, and all ranks' schedules
  *   exchange.c  AllToAll: of the old parts that go to a new one
  *   schedule.c  the schedules of a group, run symbolically on sets of contributions
@@ -50,9 +51,9 @@ struct mt_lchecker {
     struct mt_lflow *flows;        /* of like.c: of the last ranks whose flow is proven */
     int nflows;
     struct mt_lproof *proofs; /* of lowered.c */
-    struct mt_lrun *runs;     /* of message.c: of the last groups */
+    struct mt_lrun *runs;     /* of group.c: of the last groups */
     int nruns;
-    struct mt_lproven *proven; /* of message.c: the last groups that are proven */
+    struct mt_lproven *proven; /* of group.c: the last groups that are proven */
     int nproven;
     int *continues; /* [pvalues]: of BODY's running sums, the accumulator that they continue; else -1 */
     /* The current rank and instruction; instr -1: the program as a whole. */
@@ -188,7 +189,7 @@ enum { MT_EXPR_GARBAGE, MT_EXPR_NEUTRAL, MT_EXPR_FIRST /* + place: that member's
 
 struct mt_expr;
 struct mt_lrun {
-    const struct mt_lcollective *of; /* message.c: the collective and the first rank of the group */
+    const struct mt_lcollective *of; /* group.c: the collective and the first rank of the group */
     int first_rank;
     struct mt_arena arena;
     int n, words; /* members; 64-bit words of a set of members */
@@ -208,5 +209,38 @@ enum mt_status mt_lrun_schedules(struct mt_lrun *run, const struct mt_lchecker *
 int mt_lrun_contributors(const struct mt_lrun *run, int expr);    /* how many */
 bool mt_lrun_has(const struct mt_lrun *run, int expr, int place); /* whether it has the member's contribution */
 void mt_lrun_release(struct mt_lrun *run);
+
+/* ---- groups of collectives ---- */
+
+/* The ranks that take part in one collective together. */
+struct mt_lgroup {
+    struct mt_lchecker *c;
+    struct mt_arena arena;
+    const struct mt_instr *source;
+    const struct mt_lcollective *of; /* a chunk of the source: values [first, end) */
+    int first, end;
+    int n;
+    int *ranks; /* [n] */
+    const struct mt_lmember **members;
+    bool same_pack;            /* all members pack the same */
+    bool *same_from;           /* [operands]: all members hold the same box before */
+    const struct mt_lrun *run; /* to the end */
+};
+
+/* Make a member's instruction the current one. */
+static inline void mt_lgroup_select(const struct mt_lgroup *g, int place) {
+    g->c->rank = g->ranks[place];
+    g->c->instr = g->members[place]->instr;
+}
+static inline bool mt_lgroup_exchanges(const struct mt_lgroup *g) {
+    return g->source->coll == MT_ALL_TO_ALL;
+}
+static inline bool mt_lgroup_reduces(const struct mt_lgroup *g) {
+    return mt_coll_reduces(g->source->coll);
+}
+/* Once the schedules are run: what each member unpacks is what it should. */
+enum mt_status mt_lgroup_results(const struct mt_lgroup *group);
+/* Once that holds for all parts of the collective: each member's new boxes are whole. */
+enum mt_status mt_lgroup_values(struct mt_lgroup *group);
 
 #endif

@@ -286,8 +286,8 @@ static const struct mt_linstr *kept_cast(const struct mt_lchecker *c, int value)
     return NULL;
 }
 
-/* An update's cast is what the next step's kept cast of the state would be: of the state's next value, to one type, in
- * one layout. Where it is, flow.c checks. */
+/* The cast that an update writes is that of the state's next value, of the type and layout that the kept cast makes in
+ * the next step. That it lies where the next step reads it is checked by flow.c. */
 static enum mt_status check_cast(struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c), *kept = kept_cast(c, l->out[3]);
     const struct mt_pvalue *values = c->program->values;
@@ -301,7 +301,7 @@ static enum mt_status check_cast(struct mt_lchecker *c) {
     return MT_OK;
 }
 
-/* What is kept depends on a state alone, so that it holds for as long as the state is not written. */
+/* A kept instruction reads one state and nothing else, so that its output stays right until the state is written. */
 static enum mt_status check_kept(struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
     if (l->kind != MT_OP_cast || mt_lchecker_block(c) != MT_PROLOGUE || l->nwaits ||

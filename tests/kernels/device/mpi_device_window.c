@@ -1,6 +1,5 @@
-/* Windows on devices whose memory other processes map, as a device of this test pretends: each rank has its part and
- * those of its peers; where one rank cannot map a part, no rank keeps any but its own, and what was mapped is
- * forgotten. ranks: 3 */
+/* Windows on made-up devices whose memory other processes can map. Each rank has its own part and those of its peers.
+ * Where one rank cannot map a part, every rank keeps its own alone, and forgets what it has mapped. ranks: 3 */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>

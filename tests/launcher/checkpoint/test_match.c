@@ -1,5 +1,5 @@
-/* Weights and the model that they are for: what is missing, of another shape, or too many is refused by name; what old
- * checkpoints have besides weights is not. */
+/* Weights and the model that they are for. A tensor that is missing, of another shape, or too many is refused by name;
+ * the constants of old checkpoints are not. */
 #include <unistd.h>
 
 #include "kernels/base/number/rng.h"
@@ -22,7 +22,7 @@ static struct mt_graph *graph_of(const char *text) {
     return graph;
 }
 
-/* A tensor's numbers are those of the tensor that it repeats, or of its name. */
+/* A tensor's numbers follow from its name, or from that of the tensor that it is a copy of. */
 struct extra {
     const char *name, *repeats;
     int ndims;
@@ -38,7 +38,7 @@ static void append(struct mt_safetensors_writer *w, const char *name, int64_t co
     }
 }
 
-/* The file has the graph's parameters but `without`, and others. */
+/* The file has the graph's parameters, except `without`, and others besides. */
 static struct mt_safetensors *file_of(const struct mt_graph *graph, const char *without, const struct extra *extra,
                                       bool one_other, bool of_motley) {
     static const struct mt_saved_note note = {"motley.version", "1"};

@@ -100,7 +100,7 @@ static void test_raw(void) {
     CHECK_EQ(mt_data_file_check(path, &file, 50257, &err), MT_EINPUT);
     CHECK(strstr(err.text, "token 0 is 4294967295, but the model's vocabulary has 50257"), "%s", err.text);
     mt_data_file_close(&file);
-    /* What is no tokens alone: text, and a header that is not known. */
+    /* Files that are not just tokens are refused: text, and one with an unknown header. */
     static const char text[] =
         "Some text, that would be tokens of 8000 to 32000, were it read as such; and so on, line\n";
     refuse(write_file("text.bin", text, 88), MT_DATA_BY_NAME, "seems to be text, not tokens", "text:");

@@ -259,7 +259,7 @@ static const struct refusal {
     {"[]", "must be an object"},
 };
 
-/* A token that is a single word is none beside a character of words: what `tokenizers` makes of each text. */
+/* An added token with `single_word` is not found next to a character of words: as `tokenizers` does with each text. */
 static void test_single_words(void) {
     static const char file[] = /* truncation is left by the last call of a tokenizer in transformers */
         "{\"truncation\": {\"max_length\": 1}, \"padding\": {}, \"added_tokens\": [{\"id\": 5, \"content\": \"ab\", "

@@ -132,7 +132,8 @@ static bool same_class(const struct mt_program *program, int a, int b) {
 /* The plan's memory is each rank's own, though of equal ranks only one is lowered. */
 static void test_memory(void) {
     struct mt_err err = MT_ERR_INIT;
-    struct mt_storage_row storage[] = {{.pattern = "h.1.*", .state = MT_STATE_REPLICATED}, {.pattern = "*", .state = MT_STATE_SPLIT}};
+    struct mt_storage_row storage[] = {{.pattern = "h.1.*", .state = MT_STATE_REPLICATED},
+                                       {.pattern = "*", .state = MT_STATE_SPLIT}};
     static const int64_t micro[] = {2, 2, 2, 2, 2, 2, 1, 12};
     struct mt_plan_request request = {.model = "gpt2:layers=2,heads=2,embed=64,context=8,vocab=64",
                                       .nranks = 8,

@@ -1,5 +1,5 @@
-/* Rates of overlapped instructions from a cluster: of GPUs whole waves, puts and slowdowns, of CPUs their own copies;
- * what is chosen for GPUs; predictions between what no overlap can beat and what no overlap takes. */
+/* Rates of overlapped instructions from a cluster: of GPUs whole waves, puts and slowdowns, of CPUs their own copies.
+ * What is chosen for GPUs. Predictions lie between perfect overlap and none. */
 #include "kernels/overlap/choice.h"
 #include "planner/predict/overlapped.h"
 #include "profiler/cluster/cluster.h"
@@ -18,7 +18,7 @@ struct setting {
     int device[N], group[N];
     int64_t rows[N], shares[N];
     struct mt_overlap problem;
-    /* By take_rates. */
+    /* Set by take_rates. */
     struct mt_arena arena;
     struct mt_overlap_rates *rates;
     struct mt_overlap_links links;

@@ -186,7 +186,7 @@ static void test_gpus(void) {
     mt_cluster_free(c);
 }
 
-/* Figures of puts: they go and come, are hashed and copied; all are there, or none, and a wrong one is named. */
+/* Figures of puts are written, read, hashed and copied. Either all are there, or none; a wrong one is named. */
 static void test_puts(void) {
     static const struct {
         const char *from, *to, *message;

@@ -1,6 +1,5 @@
-/* Figures of puts between devices that are made up, whose clocks follow rates of this test: each figure is that of the
- * rates; a rank whose memory cannot be reached, or whose signals are lost, costs its pairs their figures and nothing
- * else. */
+/* Figures of puts between made-up devices, whose clocks follow rates that this test sets: the figures are those rates.
+ * A rank whose memory cannot be reached, or whose signals are lost, leaves its pairs without figures, and no others. */
 #include <math.h>
 #include <string.h>
 

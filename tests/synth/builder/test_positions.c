@@ -67,17 +67,12 @@ static void check_divided(const struct mt_program *p) {
     CHECK(gathered >= 2 && divided > 20, "%d gathered, %d divided", gathered, divided);
 }
 
-static int64_t scratch_bytes(void *context, const struct mt_call *call) {
-    (void)context;
-    return mt_backend_c.scratch_bytes(call);
-}
-
 static void check_lowered(const struct mt_program *p, const struct truth *truth) {
     struct mt_err err = MT_ERR_INIT;
     for (int fuse = 0; fuse < 2; fuse++) {
         struct mt_lowered *lowered[8];
         struct mt_lower_options options = {
-            .fuse = fuse, .latency_s = 1e-5, .bandwidth_Bps = 1e9, .scratch_bytes = scratch_bytes};
+            .fuse = fuse, .latency_s = 1e-5, .bandwidth_Bps = 1e9, .scratch_bytes = replay_scratch_bytes};
         for (int r = 0; r < p->nranks; r++) CHECK_OK(mt_lower(p, r, &options, &lowered[r], &err), err);
         CHECK_OK(mt_check_lowered(p, (const struct mt_lowered *const *)lowered, &options, NULL, &err), err);
         for (int timing = 0; timing < NTIMINGS; timing++) {

@@ -13,7 +13,6 @@ static inline struct mt_graph *random_llama(int64_t batch, char *text, size_t si
     struct mt_err err = MT_ERR_INIT;
     struct mt_model model;
     struct mt_graph *g;
-    struct mt_job job;
     int kv_heads = 1 + (int)below(3), share = 1 + (int)below(3);
     snprintf(text, size,
              "llama:layers=1,heads=%d,kv_heads=%d,embed=%d,headsize=2,ffn=%d,context=%d,vocab=%d,tied=%d,"
@@ -24,14 +23,7 @@ static inline struct mt_graph *random_llama(int64_t batch, char *text, size_t si
     CHECK_OK(mt_model_graph(&model, MT_F64, batch, 0, 0, &g, &err), err);
     for (int v = 0; v < g->nvalues; v++) /* far from their gentle beginning, so that every path matters */
         if (g->values[v].init == MT_INIT_NORMAL) g->values[v].init_std = 0.5;
-    mt_job_default(&job);
-    job.precision = MT_F64;
-    job.optimizer.kind = below(2) ? MT_SGD : MT_ADAMW;
-    job.optimizer.momentum = 0.9;
-    job.optimizer.clip = below(2) ? 0.5 : 0;
-    mt_graph_set_precision(g, &job);
-    CHECK_OK(mt_graph_differentiate(g, &err), err);
-    CHECK_OK(mt_graph_optimize(g, &job.optimizer, &err), err);
+    add_random_training(g);
     return g;
 }
 

@@ -48,7 +48,8 @@ void gemm_list_add(struct gemm_list *list, const struct gemm_choice *choice) {
 
 /* ---- offers ---- */
 
-/* Measured on an H200 beside others: bf16, [m, k] by [k, n]; y is f32 where it is a gradient, a transposed. */
+/* The fastest of all tiles, as measured on an H200, of [m, k] by [k, n] in bf16; of gradients a is transposed, and y is
+ * f32. */
 static const struct {
     int64_t m, n, k;
     bool gradient;
