@@ -193,6 +193,7 @@ void mt_overlap_await_ready(const struct mt_overlap *p, int me, int peer, struct
 }
 
 enum mt_status mt_overlap_check(const struct mt_overlap *p, struct mt_err *err) {
+    if ((unsigned)p->form >= MT_OVERLAP_NFORMS) return mt_fail(err, MT_EINPUT, "an overlapped GEMM of no form");
     const char *name = mt_overlap_name(p->form);
     int64_t rows = 0, shares = 0, whole = p->form == MT_OVERLAP_GATHER ? p->cols : p->k;
     if (p->n < 1 || p->m < 0 || p->cols < 0 || p->k < 0)
@@ -201,6 +202,7 @@ enum mt_status mt_overlap_check(const struct mt_overlap *p, struct mt_err *err) 
     if (p->tile[0] < 1 || p->tile[1] < 1 || p->mix < 0 || (p->form == MT_OVERLAP_GATHER && p->chunk < 1))
         return mt_fail(err, MT_EINPUT, "%s: tiles of %lld by %lld, puts of %lld rows", name, (long long)p->tile[0],
                        (long long)p->tile[1], (long long)p->chunk);
+    if (p->ngroups < 0) return mt_fail(err, MT_EINPUT, "%s: %d groups", name, p->ngroups);
     for (int i = 0; i < p->ngroups; i++)
         if (p->groups[i] < 1 || p->groups[i] > p->tile[0])
             return mt_fail(err, MT_EINPUT, "%s: a group of %lld rows, and tiles of %lld", name, (long long)p->groups[i],

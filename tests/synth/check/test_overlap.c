@@ -164,7 +164,13 @@ static void test_problems(void) {
     CHECK_EQ(mt_overlap_check(&c.problem, &err), MT_EINPUT);
     CHECK(strstr(err.text, "k is 0"), "%s", err.text);
     CHECK_EQ(mt_check_overlap(&c.problem, c.schedules, "no k", &err), MT_EINPUT);
-    c.problem.k = 1;
+    c.problem.k = 1, c.problem.form = MT_OVERLAP_NFORMS;
+    CHECK_EQ(mt_overlap_check(&c.problem, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "no form"), "%s", err.text);
+    c.problem.form = MT_OVERLAP_GATHER, c.problem.ngroups = -1;
+    CHECK_EQ(mt_overlap_check(&c.problem, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "-1 groups"), "%s", err.text);
+    c.problem.ngroups = 0;
     c.problem.slabs = -1;
     CHECK_EQ(mt_overlap_check(&c.problem, &err), MT_EINPUT);
     c.problem.slabs = MT_OVERLAP_MOST_SLABS + 1;
