@@ -17,6 +17,7 @@ struct mt_overlap_choice mt_overlap_choice_of(const struct mt_overlap *p) {
     row.chunk = p->form == MT_OVERLAP_GATHER ? p->chunk : 0;
     row.groups = p->groups, row.ngroups = p->ngroups;
     row.mix = p->mix, row.direct = p->direct;
+    row.slabs = p->slabs > 1 ? p->slabs : 0;
     return row;
 }
 
@@ -34,7 +35,7 @@ bool mt_overlap_choose(struct mt_overlap *p, const struct mt_overlap_choice *row
     memcpy(p->tile, row->tile, sizeof p->tile);
     if (row->chunk) p->chunk = row->chunk;
     p->groups = row->groups, p->ngroups = row->ngroups;
-    p->mix = row->mix, p->direct = row->direct;
+    p->mix = row->mix, p->direct = row->direct, p->slabs = row->slabs;
     return true;
 }
 
@@ -48,11 +49,25 @@ static enum mt_status check_groups(const struct mt_overlap_choice *row, struct m
     return MT_OK;
 }
 
-/* How many tiles the whole GEMM has, if each share were cut as if it were alone. */
+static enum mt_status check_slabs(const struct mt_overlap_choice *row, struct mt_err *err) {
+    if (!row->slabs) return MT_OK;
+    if (row->form != MT_OVERLAP_GATHER)
+        return mt_fail(err, MT_EINPUT, "slabs: is %d, but must be absent but in a gather", row->slabs);
+    if (row->slabs < 2 || row->slabs > MT_OVERLAP_MOST_SLABS)
+        return mt_fail(err, MT_EINPUT, "slabs: is %d, but must be from 2 to %d, or absent", row->slabs,
+                       MT_OVERLAP_MOST_SLABS);
+    if (row->how != MT_OVERLAP_ANY && row->how != MT_OVERLAP_FUSED)
+        return mt_fail(err, MT_EINPUT, "slabs: is %d, but only one kernel waits within tiles, not \"%s\"", row->slabs,
+                       mt_overlap_how_names[row->how]);
+    return MT_OK;
+}
+
+/* How many tiles the whole GEMM has, if each share were cut as if it were alone; or puts to a peer. */
 static bool too_many(const struct mt_overlap_choice *row) {
     int64_t least = row->ngroups ? row->groups[row->ngroups - 1] : row->tile[0];
     if (row->chunk && row->chunk < least) least = row->chunk;
     int64_t down = row->ngroups + mt_overlap_pieces(row->m, least), across = mt_overlap_pieces(row->cols, row->tile[1]);
+    if (across < row->slabs) across = row->slabs;
     return down > MOST_TILES / across;
 }
 
@@ -73,6 +88,7 @@ enum mt_status mt_overlap_choice_check(const struct mt_overlap_choice *row, stru
         return mt_fail(err, MT_EINPUT, "mix: is %d, but must be %s", row->mix, gather ? "0 in a gather" : "0 or more");
     if (row->direct && row->form != MT_OVERLAP_REDUCE) return mt_fail(err, MT_EINPUT, "direct: only a reduce can be");
     enum mt_status st = check_groups(row, err);
+    if (!st) st = check_slabs(row, err);
     if (st || !too_many(row)) return st;
     return mt_fail(err, MT_EINPUT, "tile: more than %d tiles of %lld by %lld", MOST_TILES, (long long)row->tile[0],
                    (long long)row->tile[1]);
@@ -101,6 +117,7 @@ const char *mt_overlap_choice_text(const struct mt_overlap_choice *row, struct m
         text = mt_arena_printf(arena, "%s rows", text);
     else if (row->chunk)
         text = mt_arena_printf(arena, "%s, puts of %lld rows", text, (long long)row->chunk);
+    if (row->slabs) text = mt_arena_printf(arena, "%s, K in %d slabs", text, row->slabs);
     if (row->mix) text = mt_arena_printf(arena, "%s, one of its own after %d", text, row->mix);
     return row->direct ? mt_arena_printf(arena, "%s, direct", text) : text;
 }
@@ -108,6 +125,6 @@ const char *mt_overlap_choice_text(const struct mt_overlap_choice *row, struct m
 bool mt_overlap_choice_equal(const struct mt_overlap_choice *a, const struct mt_overlap_choice *b) {
     return a->form == b->form && a->m == b->m && a->cols == b->cols && a->k == b->k && a->how == b->how &&
            a->tile[0] == b->tile[0] && a->tile[1] == b->tile[1] && a->chunk == b->chunk && a->mix == b->mix &&
-           a->direct == b->direct && a->ngroups == b->ngroups &&
+           a->slabs == b->slabs && a->direct == b->direct && a->ngroups == b->ngroups &&
            (!a->ngroups || !memcmp(a->groups, b->groups, (size_t)a->ngroups * sizeof *a->groups));
 }

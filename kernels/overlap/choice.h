@@ -16,6 +16,7 @@ struct mt_overlap_choice {
     int64_t tile[2], chunk;  /* chunk: of a gather, else 0 */
     const int64_t *groups;
     int ngroups, mix;
+    int slabs; /* of a gather, from 2; else 0 */
     bool direct;
 };
 

@@ -78,15 +78,18 @@ static void make_chunks(struct work *w, int64_t most_rows) {
 
 /* ---- what a chunk awaits, and puts ---- */
 
-/* Add waits [first, + count) of the schedule to those of the entry that began at `begin`, each flag once. */
+/* Add waits [first, + count) of the schedule to those of the entry that began at `begin`, each flag once: a chunk's
+ * GEMM begins after all of them. */
 static void add_waits(const struct mt_overlap_schedule *s, int first, int count, int begin,
                       struct mt_overlap_chunks *out) {
     for (int w = first; w < first + count; w++) {
+        struct mt_overlap_wait wait = s->waits[w];
         int known = begin;
-        while (known < out->nwaits && memcmp(&out->waits[known], &s->waits[w], sizeof *s->waits)) known++;
+        wait.k = 0;
+        while (known < out->nwaits && memcmp(&out->waits[known], &wait, sizeof wait)) known++;
         if (known < out->nwaits) continue;
         mt_arena_grow(&out->arena, &out->waits, out->nwaits, &out->waits_capacity, sizeof *out->waits);
-        out->waits[out->nwaits++] = s->waits[w];
+        out->waits[out->nwaits++] = wait;
     }
 }
 

@@ -6,11 +6,11 @@
  *     ... the puts [0, first_put of chunk 0), then each chunk, followed by its puts ...
  *     mt_overlap_chunks_release(&chunks);
  *
- * A chunk awaits all that its tiles await, and raises all their flags when all are done: ranks may be cut into chunks
- * in different ways. Tiles that await something stay in order; others may move ahead to a chunk that is open. So a rank
- * that runs its chunks in order, with puts after their chunks, finishes whenever it would finish by tiles, provided
- * that no flag that a chunk awaits is raised by what comes after one of its flags: so it is with our forms, where sums
- * await products, copies await sums, and products nothing but puts of the start. */
+ * A chunk awaits all that its tiles await before it begins, slabs of K too, and raises all their flags when all are
+ * done: ranks may be cut into chunks in different ways. Tiles that await something stay in order; others may move ahead
+ * to a chunk that is open. So a rank that runs its chunks in order, with puts after their chunks, finishes whenever it
+ * would finish by tiles, provided that no flag that a chunk awaits is raised by what comes after one of its flags: so
+ * it is with our forms, where sums await products, copies await sums, and products nothing but puts of the start. */
 #ifndef MT_KERNELS_OVERLAP_CHUNK_H
 #define MT_KERNELS_OVERLAP_CHUNK_H
 

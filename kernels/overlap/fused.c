@@ -25,6 +25,7 @@ static bool begins_well(const struct mt_overlap *p) {
 bool mt_overlap_fused_serves(const struct mt_overlap *p, int me, bool trans_a, bool trans_b, bool trans_out) {
     bool gather = p->form == MT_OVERLAP_GATHER, half_out = mt_type_is_half(p->out);
     int64_t k = gather ? p->k : p->shares[me], columns = gather ? p->shares[me] : p->cols;
+    if (mt_overlap_nslabs(p) > 1) return false;
     if (p->n > MOST_RANKS || trans_out || !fits(p)) return false;
     if (!mt_type_is_half(p->type) || !(half_out || p->out == MT_F32) || (p->wire != p->type && p->wire != MT_F32))
         return false;

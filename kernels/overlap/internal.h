@@ -4,8 +4,8 @@
 
 #include "kernels/overlap/overlap.h"
 
-/* Waits for the next tile or put that is added. */
-void mt_overlap_await(struct mt_overlap_schedule *schedule, int flag, int from, int count, int lag);
+/* A wait for the next tile or put that is added. */
+void mt_overlap_await(struct mt_overlap_schedule *schedule, struct mt_overlap_wait wait);
 int mt_overlap_add_tile(struct mt_overlap_schedule *schedule, struct mt_overlap_tile tile); /* its number */
 void mt_overlap_add_put(struct mt_overlap_schedule *schedule, struct mt_overlap_put put);
 

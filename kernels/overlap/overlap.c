@@ -6,8 +6,9 @@
 
 #include "kernels/overlap/internal.h"
 
-/* Rows of a tile: so many tiles of an owner, within these bounds; a small message goes to all at once. */
-enum { TILES_OF_OWNER = 4, LEAST_ROWS = 32, MOST_ROWS = 512, MOST_COLS = 1024, SMALL_BYTES = 64 << 10 };
+/* Rows of a tile: so many tiles of an owner, within these bounds; a small message goes to all at once. Slabs are whole
+ * steps of GEMMs in K where they can. */
+enum { TILES_OF_OWNER = 4, LEAST_ROWS = 32, MOST_ROWS = 512, MOST_COLS = 1024, SMALL_BYTES = 64 << 10, SLAB_UNIT = 64 };
 
 const char *mt_overlap_name(enum mt_overlap_form form) {
     static const char *const names[MT_OVERLAP_NFORMS] = {"AllGather+GEMM", "GEMM+ReduceScatter", "GEMM+AllReduce"};
@@ -34,6 +35,20 @@ int64_t mt_overlap_row_piece(const struct mt_overlap *p, int64_t rows, int64_t m
     int64_t whole = g < p->ngroups - 1 ? p->groups[g] : last;
     *size = rows - at < whole ? rows - at : whole;
     return at;
+}
+
+static int64_t slab_columns(const struct mt_overlap *p) {
+    int64_t slabs = p->form == MT_OVERLAP_GATHER && p->slabs > 1 ? p->slabs : 1, even = mt_overlap_pieces(p->k, slabs);
+    if (slabs == 1) return p->k;
+    return p->k < SLAB_UNIT * slabs ? even : mt_overlap_pieces(even, SLAB_UNIT) * SLAB_UNIT;
+}
+
+int mt_overlap_nslabs(const struct mt_overlap *p) {
+    return p->k ? (int)mt_overlap_pieces(p->k, slab_columns(p)) : 1;
+}
+
+int64_t mt_overlap_slab(const struct mt_overlap *p, int i, int64_t *cols) {
+    return mt_overlap_piece(p->k, slab_columns(p), i, cols);
 }
 
 int64_t mt_overlap_owned(const struct mt_overlap *p, int rank, int64_t *first) {
@@ -106,9 +121,9 @@ int64_t mt_overlap_window_bytes(const struct mt_overlap *p) {
 
 /* ---- schedules ---- */
 
-void mt_overlap_await(struct mt_overlap_schedule *s, int flag, int from, int count, int lag) {
+void mt_overlap_await(struct mt_overlap_schedule *s, struct mt_overlap_wait wait) {
     mt_arena_grow(&s->arena, &s->waits, s->nwaits, &s->waits_capacity, sizeof *s->waits);
-    s->waits[s->nwaits++] = (struct mt_overlap_wait){flag, from, count, lag};
+    s->waits[s->nwaits++] = wait;
 }
 
 /* The first wait that nothing has taken yet: entries take theirs in order. */
@@ -172,10 +187,13 @@ void mt_overlap_add_ready(const struct mt_overlap *p, int me, struct mt_overlap_
 }
 
 void mt_overlap_await_ready(const struct mt_overlap *p, int me, int peer, struct mt_overlap_schedule *schedule) {
-    if (needs_ready(p, me, peer)) mt_overlap_await(schedule, (int)data_flags(p) + peer, peer, 1, 1);
+    if (!needs_ready(p, me, peer)) return;
+    mt_overlap_await(schedule,
+                     (struct mt_overlap_wait){.flag = (int)data_flags(p) + peer, .from = peer, .count = 1, .lag = 1});
 }
 
 enum mt_status mt_overlap_check(const struct mt_overlap *p, struct mt_err *err) {
+    if ((unsigned)p->form >= MT_OVERLAP_NFORMS) return mt_fail(err, MT_EINPUT, "an overlapped GEMM of no form");
     const char *name = mt_overlap_name(p->form);
     int64_t rows = 0, shares = 0, whole = p->form == MT_OVERLAP_GATHER ? p->cols : p->k;
     if (p->n < 1 || p->m < 0 || p->cols < 0 || p->k < 0)
@@ -184,6 +202,7 @@ enum mt_status mt_overlap_check(const struct mt_overlap *p, struct mt_err *err) 
     if (p->tile[0] < 1 || p->tile[1] < 1 || p->mix < 0 || (p->form == MT_OVERLAP_GATHER && p->chunk < 1))
         return mt_fail(err, MT_EINPUT, "%s: tiles of %lld by %lld, puts of %lld rows", name, (long long)p->tile[0],
                        (long long)p->tile[1], (long long)p->chunk);
+    if (p->ngroups < 0) return mt_fail(err, MT_EINPUT, "%s: %d groups", name, p->ngroups);
     for (int i = 0; i < p->ngroups; i++)
         if (p->groups[i] < 1 || p->groups[i] > p->tile[0])
             return mt_fail(err, MT_EINPUT, "%s: a group of %lld rows, and tiles of %lld", name, (long long)p->groups[i],
@@ -195,6 +214,9 @@ enum mt_status mt_overlap_check(const struct mt_overlap *p, struct mt_err *err) 
         return mt_fail(err, MT_EINPUT, "%s: only GEMM+AllReduce can be direct", name);
     if (p->keep && p->form != MT_OVERLAP_GATHER)
         return mt_fail(err, MT_EINPUT, "%s: only AllGather+GEMM keeps its operand", name);
+    if (p->slabs < 0 || p->slabs > MT_OVERLAP_MOST_SLABS || (p->slabs > 1 && p->form != MT_OVERLAP_GATHER))
+        return mt_fail(err, MT_EINPUT, "%s: K in %d slabs; only AllGather+GEMM has any, and at most %d", name, p->slabs,
+                       MT_OVERLAP_MOST_SLABS);
     if (p->tf32 && p->type != MT_F32)
         return mt_fail(err, MT_EINPUT, "%s: operands of type %s as tf32", name, mt_type_name(p->type));
     for (int r = 0; r < p->n; r++) {
@@ -225,8 +247,9 @@ void mt_overlap_choose_tiles(struct mt_overlap *p) {
 bool mt_overlap_equal(const struct mt_overlap *a, const struct mt_overlap *b) {
     return a->form == b->form && a->n == b->n && a->m == b->m && a->cols == b->cols && a->k == b->k &&
            a->type == b->type && a->out == b->out && a->wire == b->wire && a->tile[0] == b->tile[0] &&
-           a->tile[1] == b->tile[1] && a->chunk == b->chunk && a->mix == b->mix && a->direct == b->direct &&
-           a->keep == b->keep && a->tf32 == b->tf32 && a->how == b->how && a->ngroups == b->ngroups &&
+           a->tile[1] == b->tile[1] && a->chunk == b->chunk && a->slabs == b->slabs && a->mix == b->mix &&
+           a->direct == b->direct && a->keep == b->keep && a->tf32 == b->tf32 && a->how == b->how &&
+           a->ngroups == b->ngroups &&
            (!a->ngroups || !memcmp(a->groups, b->groups, (size_t)a->ngroups * sizeof *a->groups)) &&
            !memcmp(a->rows, b->rows, (size_t)a->n * sizeof *a->rows) &&
            !memcmp(a->shares, b->shares, (size_t)a->n * sizeof *a->shares);

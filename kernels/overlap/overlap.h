@@ -15,6 +15,8 @@
  *   flag    a counter of a rank, raised by one rank only, and never reset: a wait in epoch e is for (e - lag) * count
  *   epoch   which run of the instruction it is, from 1; the same on all ranks
  *   staging the buffers in the window, in `copies`: epoch e uses copy e % copies; two, so by parity
+ *   slab    a range of K. A gather may put rows slab by slab; a tile's wait has a position in K, and only columns of A
+ *           from there on are read after it, so that a tile begins when its first slab is there
  *
  * A rank runs its puts that have no tile, then its tiles in order, each followed by its puts; several workers take
  * tiles in that order. A run ends when all its tiles and puts are done.
@@ -26,6 +28,11 @@
  * Partial sums are rounded to the wire type, put into a slot of their owner, and added there in the order of ranks in
  * the accumulation type: equal bits in every run. With `direct`, each rank of a reduce owns all rows: less latency, n
  * times the bytes.
+ *
+ * A gather's tiles on a CPU, those of a rank's own rows too, are multiplied slab by slab, and the slabs' sums are added
+ * in the order of K, in the accumulation type: so bits depend on how many slabs there are, but not on what arrives
+ * when, and are the same in every run. One kernel of a GPU adds on in one accumulator: its bits are those without
+ * slabs.
  *
  *     struct mt_overlap problem = {MT_OVERLAP_GATHER, n,    m,       cols,       k,   rows, shares,
  *                                  MT_BF16, MT_BF16, MT_BF16, {128, 256}, 512};
@@ -70,6 +77,7 @@ struct mt_overlap {
      * tile[0] each; null: tile[0] rows, and puts of `chunk`. */
     const int64_t *groups;
     int ngroups;
+    int slabs;   /* gather: into how many K is cut for puts, about (mt_overlap_nslabs); 0 or 1: rows are put whole */
     int mix;     /* scatter, reduce: after so many tiles for peers comes one of a rank's own; 0: all at the end */
     bool direct; /* reduce: every rank adds all rows */
     bool keep;   /* gather: A as a whole is a result as well, of all ranks */
@@ -104,6 +112,12 @@ static inline bool mt_overlap_contributes(const struct mt_overlap *problem, int 
     return problem->shares[rank] > 0;
 }
 
+/* A gather's slabs: how many there are, at most `slabs`; those of other forms are one. Slab i begins at the column of A
+ * that is returned, and has *cols: equally many, but for the last; whole multiples of 64 where K has as many. */
+enum { MT_OVERLAP_MOST_SLABS = 256 };
+int mt_overlap_nslabs(const struct mt_overlap *problem);
+int64_t mt_overlap_slab(const struct mt_overlap *problem, int i, int64_t *cols);
+
 /* Where a copy of a buffer of the window lies, and a flag; in bytes, equal on all ranks. Memory of flags must be zero
  * before epoch 1. */
 enum { MT_OVERLAP_COPIES = 2 };
@@ -120,6 +134,9 @@ struct mt_overlap_wait {
     int from;  /* the rank that raises it */
     int count; /* puts that raise it in an epoch */
     int lag;   /* 0: those of this epoch, 1: of the epoch before */
+    /* Of a GEMM's tile: columns of A from this one on are read only after the wait; who cannot wait within a tile waits
+     * before it. Of others 0: before all. */
+    int64_t k;
 };
 
 enum mt_overlap_tile_kind {
@@ -155,7 +172,7 @@ struct mt_overlap_schedule {
     { 0 }
 
 /* MT_EINPUT for a problem that is none: shares that do not sum up, an unknown type, a tile without rows, a gather of
- * rows without columns (k = 0), more flags than an int counts. */
+ * rows without columns (k = 0), slabs of another form, more flags than an int counts. */
 enum mt_status mt_overlap_check(const struct mt_overlap *problem, struct mt_err *err);
 /* Fill in what a problem leaves open: its tiles, its puts of a tile's rows, and whether a small reduce is direct. */
 void mt_overlap_choose_tiles(struct mt_overlap *problem);
@@ -191,8 +208,9 @@ struct mt_overlap_operands {
 int64_t mt_overlap_scratch_bytes(const struct mt_overlap *problem, int me,
                                  int64_t (*scratch_bytes)(void *context, const struct mt_call *call), void *context);
 
-/* Run one rank's schedule of epoch `epoch` on the window, from byte `base` on; all ranks of the problem do so. Waits
- * end as those of the window do; messages name the tile and the peer. */
+/* Run one rank's schedule of epoch `epoch` on the window, from byte `base` on; all ranks of the problem do so. Of tiles
+ * that are multiplied slab by slab, each slab awaits what its columns need. Waits end as those of the window do;
+ * messages name the tile and the peer. */
 enum mt_status mt_overlap_run(const struct mt_overlap *problem, const struct mt_overlap_schedule *schedule,
                               struct mt_window *window, int64_t base, int64_t epoch,
                               struct mt_overlap_operands *operands, struct mt_err *err);

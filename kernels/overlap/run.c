@@ -1,7 +1,8 @@
 /* Schedules on a CPU: tiles in order, each by the device's own GEMM, and puts after their tiles.
  *
  * A tile is multiplied into memory of the accumulation type, then rounded to where it goes. The GEMM wants contiguous
- * operands: columns of an untransposed B, and rows of a transposed A, are packed before the first tile, block by block.
+ * operands: columns of an untransposed B, and rows of a transposed A, are packed before the first tile, block by block;
+ * of slabs, those of a transposed B too, and the tile's columns of A when they are there.
  * Puts between hosts make progress while the rank awaits flags. */
 #include <assert.h>
 #include <stdio.h>
@@ -23,8 +24,9 @@ struct run {
     int64_t base, epoch;
     char *buffer[MT_OVERLAP_NBUFFERS];
     int64_t extent[MT_OVERLAP_NBUFFERS][2];
-    /* packed_a: transposed A by blocks of rows; packed_b: B by blocks of columns; null: as it is. */
+    /* packed_a: transposed A by blocks of rows; packed_b: B by blocks of columns, each by slabs; null: as it is. */
     char *packed_a, *packed_b, *tile, *line, *matmul_scratch;
+    char *slab_a, *slab_sum; /* where there are several slabs: A's columns, and the product */
 };
 
 static int64_t round_up(int64_t bytes) {
@@ -40,6 +42,17 @@ static void extent_b(const struct mt_overlap *p, int me, int64_t extent[2]) {
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
+}
+
+/* The terms [from, + k) that a slab of a GEMM's tile adds up. */
+struct terms {
+    int64_t from, k;
+};
+
+static struct terms terms_of(const struct mt_overlap *p, int slab, int64_t k) {
+    struct terms t = {0, k};
+    if (mt_overlap_nslabs(p) > 1) t.from = mt_overlap_slab(p, slab, &t.k);
+    return t;
 }
 
 /* The GEMM of a tile; tensors[3]: A's rows, B's columns, the product. */
@@ -76,6 +89,14 @@ static int64_t lay_out(struct run *run, char *memory) {
     run->tile = memory + at;
     int64_t widest = p->keep && p->k > p->cols ? p->k : p->cols;
     at += round_up(least(p->tile[0], p->m) * least(p->tile[1], widest) * acc);
+    if (mt_overlap_nslabs(p) > 1) {
+        int64_t width;
+        mt_overlap_slab(p, 0, &width);
+        run->slab_a = memory + at;
+        at += round_up(least(p->tile[0], p->m) * width * size);
+        run->slab_sum = memory + at;
+        at += round_up(least(p->tile[0], p->m) * least(p->tile[1], b[1]) * acc);
+    }
     run->line = memory + at;
     at += round_up(least(p->tile[0], p->m) * acc);
     run->matmul_scratch = memory + at;
@@ -108,13 +129,14 @@ int64_t mt_overlap_scratch_bytes(const struct mt_overlap *p, int me,
     int64_t b[2], most = 0, *rows = mt_calloc((size_t)p->n * (size_t)(p->ngroups + 2), sizeof *rows);
     extent_b(p, me, b);
     int64_t across = mt_overlap_pieces(b[1], p->tile[1]), cols;
-    int nrows = mt_overlap_contributes(p, me) ? tile_rows(p, me, rows) : 0;
-    for (int i = 0; i < nrows * 2 * 4 && across; i++) {
+    int nrows = mt_overlap_contributes(p, me) ? tile_rows(p, me, rows) : 0, nslabs = mt_overlap_nslabs(p);
+    for (int i = 0; i < nrows * 2 * 2 * 4 && across; i++) {
         int trans = i % 4;
         mt_overlap_piece(b[1], p->tile[1], i / 4 % 2 ? across - 1 : 0, &cols);
         struct mt_tensor tensors[3];
         struct mt_attr attr = tile_attr(p, trans & 1, trans & 2);
-        struct mt_call call = tile_call(p, &attr, tensors, rows[i / 8], cols, b[0]);
+        struct terms terms = terms_of(p, i / 8 % 2 ? nslabs - 1 : 0, b[0]);
+        struct mt_call call = tile_call(p, &attr, tensors, rows[i / 16], cols, terms.k);
         int64_t bytes = scratch_bytes(context, &call);
         if (bytes > most) most = bytes;
     }
@@ -131,10 +153,30 @@ static void pack_columns(char *to, const char *from, int64_t rows, int64_t strid
         memcpy(to + i * cols * size, from + (i * stride + col) * size, (size_t)(cols * size));
 }
 
-static void pack(struct run *run) {
+/* B by blocks of columns; a block by slabs, one after the other. */
+static void pack_b(struct run *run) {
     const struct mt_overlap *p = run->problem;
     const struct mt_overlap_operands *o = run->operands;
     int64_t b[2], size = mt_type_size(p->type), cols;
+    int nslabs = mt_overlap_nslabs(p);
+    extent_b(p, run->me, b);
+    if (o->trans_b ? nslabs == 1 : b[1] <= p->tile[1]) run->packed_b = NULL;
+    for (int64_t block = 0; run->packed_b && block < mt_overlap_pieces(b[1], p->tile[1]); block++) {
+        int64_t col = mt_overlap_piece(b[1], p->tile[1], block, &cols);
+        char *to = run->packed_b + col * b[0] * size;
+        for (int s = 0; s < nslabs && o->trans_b; s++) {
+            struct terms t = terms_of(p, s, b[0]);
+            pack_columns(to + t.from * cols * size, (const char *)o->b + col * b[0] * size, cols, b[0], t.from, t.k,
+                         size);
+        }
+        if (!o->trans_b) pack_columns(to, o->b, b[0], b[1], col, cols, size);
+    }
+}
+
+static void pack(struct run *run) {
+    const struct mt_overlap *p = run->problem;
+    const struct mt_overlap_operands *o = run->operands;
+    int64_t b[2], size = mt_type_size(p->type);
     extent_b(p, run->me, b);
     if (!o->trans_a) run->packed_a = NULL;
     for (int t = 0; t < run->schedule->ntiles && run->packed_a; t++) {
@@ -143,11 +185,7 @@ static void pack(struct run *run) {
             pack_columns(run->packed_a + tile->from_row * b[0] * size, o->a, b[0], run->extent[MT_OVERLAP_A][0],
                          tile->from_row, tile->rows, size);
     }
-    if (o->trans_b || b[1] <= p->tile[1]) run->packed_b = NULL;
-    for (int64_t block = 0; run->packed_b && block < mt_overlap_pieces(b[1], p->tile[1]); block++) {
-        int64_t col = mt_overlap_piece(b[1], p->tile[1], block, &cols);
-        pack_columns(run->packed_b + col * b[0] * size, o->b, b[0], b[1], col, cols, size);
-    }
+    pack_b(run);
 }
 
 /* ---- tiles ---- */
@@ -175,23 +213,33 @@ static void store(const struct run *run, const struct mt_overlap_tile *tile) {
     }
 }
 
-static enum mt_status multiply(const struct run *run, const struct mt_overlap_tile *tile, struct mt_err *err) {
+/* One slab of the tile, added to those before. */
+static enum mt_status multiply(const struct run *run, const struct mt_overlap_tile *tile, int slab,
+                               struct mt_err *err) {
     const struct mt_overlap *p = run->problem;
     int64_t b[2], size = mt_type_size(p->type);
     extent_b(p, run->me, b);
-    bool packed_a = run->packed_a && tile->from == MT_OVERLAP_A;
+    struct terms terms = terms_of(p, slab, b[0]);
+    bool packed_a = run->packed_a && tile->from == MT_OVERLAP_A, last = slab == mt_overlap_nslabs(p) - 1;
     struct mt_attr attr = tile_attr(p, packed_a, run->operands->trans_b);
     struct mt_tensor tensors[3];
-    struct mt_call call = tile_call(p, &attr, tensors, tile->rows, tile->cols, b[0]);
+    struct mt_call call = tile_call(p, &attr, tensors, tile->rows, tile->cols, terms.k);
     assert(tile->col % p->tile[1] == 0 && (tile->cols == p->tile[1] || tile->col + tile->cols == b[1]));
     tensors[0].data =
         packed_a ? run->packed_a + tile->from_row * b[0] * size : place(run, tile->from, tile->from_row, 0);
-    tensors[1].data = (run->packed_b ? run->packed_b : (char *)(uintptr_t)run->operands->b) + tile->col * b[0] * size;
-    tensors[2].data = run->tile;
+    if (terms.k < b[0]) {
+        pack_columns(run->slab_a, tensors[0].data, tile->rows, b[0], terms.from, terms.k, size);
+        tensors[0].data = run->slab_a;
+    }
+    tensors[1].data = (run->packed_b ? run->packed_b : (char *)(uintptr_t)run->operands->b) +
+                      (tile->col * b[0] + terms.from * tile->cols) * size;
+    tensors[2].data = slab ? run->slab_sum : run->tile;
     call.scratch = run->matmul_scratch;
     call.what = run->operands->what;
     enum mt_status st = run->operands->matmul->run(&call, err);
-    if (!st) store(run, tile);
+    enum mt_type acc = mt_type_acc(p->type);
+    if (!st && slab) mt_coll_reduce(MT_SUM, acc, run->tile, acc, run->slab_sum, tile->rows * tile->cols);
+    if (!st && last) store(run, tile);
     return st;
 }
 
@@ -217,11 +265,12 @@ static void copy(const struct run *run, const struct mt_overlap_tile *tile) {
     store(run, tile);
 }
 
-static enum mt_status compute(const struct run *run, const struct mt_overlap_tile *tile, struct mt_err *err) {
+/* A tile, or a slab of one that is multiplied. */
+static enum mt_status compute(const struct run *run, const struct mt_overlap_tile *tile, int slab, struct mt_err *err) {
     double start_s = mt_now_s();
     enum mt_status st = MT_OK;
     switch (tile->kind) {
-    case MT_TILE_MATMUL: st = multiply(run, tile, err); break;
+    case MT_TILE_MATMUL: st = multiply(run, tile, slab, err); break;
     case MT_TILE_ADD: add(run, tile); break;
     case MT_TILE_COPY: copy(run, tile); break;
     }
@@ -235,11 +284,13 @@ static int rank_of(const struct run *run, int place_of) {
     return run->operands->ranks ? run->operands->ranks[place_of] : place_of;
 }
 
-static enum mt_status await(const struct run *run, int first, int count, const char *entry, int number,
+/* Those of the waits whose position in K is in `of`. */
+static enum mt_status await(const struct run *run, int first, int count, struct terms of, const char *entry, int number,
                             struct mt_err *err) {
     enum mt_status st = MT_OK;
     for (int w = first; w < first + count && !st; w++) {
         const struct mt_overlap_wait *wait = &run->schedule->waits[w];
+        if (wait->k < of.from || wait->k >= of.from + of.k) continue;
         int64_t target = (run->epoch - wait->lag) * wait->count;
         int from = rank_of(run, wait->from);
         char what[200];
@@ -261,7 +312,7 @@ static enum mt_status put_all(const struct run *run, int tile, int *j, struct mt
         const struct mt_overlap_put *put = &run->schedule->puts[*j];
         int64_t size = mt_type_size(mt_overlap_type(p, put->to)), from[2], to[2];
         int peer = rank_of(run, put->peer);
-        st = await(run, put->first_wait, put->nwaits, "put", *j, err);
+        st = await(run, put->first_wait, put->nwaits, (struct terms){0, 1}, "put", *j, err);
         if (!st && put->rows) {
             mt_overlap_extent(p, put->peer, put->to, to);
             mt_overlap_extent(p, run->me, put->from, from);
@@ -280,6 +331,19 @@ static enum mt_status put_all(const struct run *run, int tile, int *j, struct mt
 }
 
 /* ---- the whole ---- */
+
+static enum mt_status run_tile(const struct run *run, int t, struct mt_err *err) {
+    const struct mt_overlap_tile *tile = &run->schedule->tiles[t];
+    int nslabs = tile->kind == MT_TILE_MATMUL ? mt_overlap_nslabs(run->problem) : 1;
+    enum mt_status st = MT_OK;
+    for (int slab = 0; slab < nslabs && !st; slab++) {
+        struct terms of = {0, INT64_MAX};
+        if (nslabs > 1) of = terms_of(run->problem, slab, 0);
+        st = await(run, tile->first_wait, tile->nwaits, of, "tile", t, err);
+        if (!st) st = compute(run, tile, slab, err);
+    }
+    return st;
+}
 
 static int my_place(const struct mt_overlap *p, const struct mt_overlap_operands *o, int rank) {
     int me = 0;
@@ -314,9 +378,7 @@ enum mt_status mt_overlap_run(const struct mt_overlap *problem, const struct mt_
     int put = 0;
     enum mt_status st = put_all(&run, -1, &put, err);
     for (int t = 0; t < schedule->ntiles && !st; t++) {
-        const struct mt_overlap_tile *tile = &schedule->tiles[t];
-        st = await(&run, tile->first_wait, tile->nwaits, "tile", t, err);
-        if (!st) st = compute(&run, tile, err);
+        st = run_tile(&run, t, err);
         if (!st) st = put_all(&run, t, &put, err);
     }
     return st ? st : mt_window_quiet(window, err);

@@ -131,7 +131,8 @@ static void add_all(const struct mt_overlap *p, int me, struct mt_overlap_schedu
         tile.from_row = tile.row;
         if (sends_results(p)) tile.row += first;
         for (int s = 0; s < p->n; s++)
-            if (mt_overlap_contributes(p, s)) mt_overlap_await(schedule, slot_flag(p, t, s), s, 1, 0);
+            if (mt_overlap_contributes(p, s))
+                mt_overlap_await(schedule, (struct mt_overlap_wait){.flag = slot_flag(p, t, s), .from = s, .count = 1});
         int number = mt_overlap_add_tile(schedule, tile);
         for (int k = 1; k <= p->n && sends_results(p); k++) {
             int peer = (me + k) % p->n;
@@ -160,7 +161,8 @@ static void copy_all(const struct mt_overlap *p, int me, struct mt_overlap_sched
             tile.kind = MT_TILE_COPY;
             tile.from = MT_OVERLAP_RESULT, tile.to = MT_OVERLAP_OUT;
             tile.row = tile.from_row = first + tile.row;
-            mt_overlap_await(schedule, result_flag(p, owner, t), owner, 1, 0);
+            mt_overlap_await(schedule,
+                             (struct mt_overlap_wait){.flag = result_flag(p, owner, t), .from = owner, .count = 1});
             mt_overlap_add_tile(schedule, tile);
         }
     }

@@ -26,8 +26,8 @@ struct flag { /* on its way; a heap of them */
 
 struct rank {
     const struct mt_overlap_schedule *schedule;
-    double clock, rate, busy_clock, ended_s, compute_s;
-    int free, next, done; /* workers; the next tile; tiles and puts that are done */
+    double clock, rate, busy_s, ended_s, compute_s; /* busy_s: of all workers */
+    int free, next, done;                           /* workers; the next tile; tiles and puts that are done */
     struct working *heap;
     int nheap;
     /* Claimed tiles that await flags: how many waits are left of each; by flag, a list of waits, and their tiles. */
@@ -142,7 +142,6 @@ static bool ready(const struct rank *rank, int first, int count) {
 static void begin_tile(struct simulation *sim, int r, int t) {
     struct rank *rank = &sim->ranks[r];
     double s = tile_time(sim, r, &rank->schedule->tiles[t]);
-    rank->busy_clock += s;
     sim->changed |= !rank->nheap;
     push(rank, (struct working){rank->clock + s, t});
 }
@@ -353,6 +352,7 @@ static bool advance(struct simulation *sim) {
     sim->now_s += step_s;
     for (int r = 0; r < sim->n; r++) {
         sim->ranks[r].clock += step_s * sim->ranks[r].rate;
+        sim->ranks[r].busy_s += step_s * sim->ranks[r].nheap;
         for (int i = 0; i < sim->rates[r].streams; i++) {
             struct sending *s = &sim->ranks[r].streams[i];
             if (s->put >= 0) send_for(s, step_s);
@@ -384,7 +384,7 @@ enum mt_status mt_overlap_predict(const struct mt_overlap *problem, const struct
         if (rank->done < rank->schedule->ntiles + rank->schedule->nputs)
             st = mt_fail(err, MT_EBUG, "%s: rank %d would never end", mt_overlap_name(problem->form), r);
         prediction->compute_s = fmax(prediction->compute_s, rank->compute_s);
-        prediction->waited_s = fmax(prediction->waited_s, sim.now_s - rank->busy_clock / rates[r].workers);
+        prediction->waited_s = fmax(prediction->waited_s, sim.now_s - rank->busy_s / rates[r].workers);
     }
     mt_arena_release(&sim.arena);
     return st;

@@ -183,8 +183,8 @@ static struct mt_overlap in_chunks(const struct mt_overlap *p, const struct mt_o
 }
 
 static uint64_t key_of(const struct mt_overlap *p, const int *group) {
-    int64_t what[] = {p->form,    p->n,       p->m,     p->cols, p->k,      p->type, p->out,  p->wire,
-                      p->tile[0], p->tile[1], p->chunk, p->mix,  p->direct, p->keep, p->tf32, p->how};
+    int64_t what[] = {p->form,    p->n,     p->m,   p->cols,   p->k,    p->type, p->out, p->wire, p->tile[0],
+                      p->tile[1], p->chunk, p->mix, p->direct, p->keep, p->tf32, p->how, p->slabs};
     uint64_t key = mt_hash64(what, sizeof what, 0x6f7665726c6170);
     key = mt_hash64(p->rows, (size_t)p->n * sizeof *p->rows, key);
     key = mt_hash64(p->shares, (size_t)p->n * sizeof *p->shares, key);

@@ -294,7 +294,7 @@ static bool same_put(const struct mt_overlap_put *a, const struct mt_overlap_put
 }
 
 static bool same_wait(const struct mt_overlap_wait *a, const struct mt_overlap_wait *b) {
-    return a->flag == b->flag && a->from == b->from && a->count == b->count && a->lag == b->lag;
+    return a->flag == b->flag && a->from == b->from && a->count == b->count && a->lag == b->lag && a->k == b->k;
 }
 
 static bool same_schedule(const struct mt_overlap_schedule *a, const struct mt_overlap_schedule *b) {

@@ -2,7 +2,8 @@
  * are known to be done.
  *
  * Since writes do not overlap, a box is covered where the parts of it that known writes cover have its area; each write
- * counts once. */
+ * counts once. A GEMM's tile reads column after column of A: those up to the position of a wait must be covered by what
+ * the waits before it stand for. */
 #include <stdlib.h>
 
 #include "synth/check/overlap/internal.h"
@@ -64,6 +65,7 @@ struct read {
     int rank, tile, put;
     struct mt_overlap_box box;
     int64_t left; /* elements that nothing known covers */
+    int64_t upto; /* only the tile's waits up to this position in K count */
 };
 
 static void take(struct read *read, int write) {
@@ -80,7 +82,7 @@ static void take_awaited(struct read *read, int first, int count) {
     for (int w = first; w < first + count; w++) {
         const struct mt_overlap_wait *wait = &rank->schedule->waits[w];
         const struct mt_overlap_raised *flag = &rank->flags[wait->flag];
-        if (wait->lag) continue;
+        if (wait->lag || wait->k > read->upto) continue;
         const struct mt_overlap_rank *by = &read->c->ranks[flag->by];
         for (int i = 0; i < flag->count; i++) {
             int put = read->c->raisers[flag->first + i], tile = by->schedule->puts[put].tile;
@@ -100,6 +102,7 @@ static enum mt_status check_read(struct read *read) {
         const struct mt_overlap_put *put = &s->puts[read->put];
         take_awaited(read, put->first_wait, put->nwaits);
         tile = put->tile;
+        read->upto = INT64_MAX; /* it follows the whole tile */
         if (tile >= 0) take(read, read->c->ranks[read->rank].tile_write[tile]);
     }
     if (tile >= 0) take_awaited(read, s->tiles[tile].first_wait, s->tiles[tile].nwaits);
@@ -109,13 +112,34 @@ static enum mt_status check_read(struct read *read) {
     return MT_OK;
 }
 
+/* The columns between two positions of its waits, after those up to the first. */
+static enum mt_status check_columns(struct read *read) {
+    const struct mt_overlap_schedule *s = read->c->ranks[read->rank].schedule;
+    const struct mt_overlap_tile *tile = &s->tiles[read->tile];
+    int64_t depth = read->box.cols;
+    enum mt_status st = MT_OK;
+    for (int64_t from = 0, to; from < depth && !st; from = to) {
+        to = depth;
+        for (int w = tile->first_wait; w < tile->first_wait + tile->nwaits; w++)
+            if (s->waits[w].k > from) to = least(to, s->waits[w].k);
+        read->box.col = from, read->box.cols = to - from, read->upto = from;
+        st = check_read(read);
+    }
+    return st;
+}
+
 static enum mt_status check_tile_reads(struct mt_overlap_checker *c, int r, int t) {
     const struct mt_overlap *p = c->problem;
     const struct mt_overlap_tile *tile = &c->ranks[r].schedule->tiles[t];
-    struct read read = {c, r, t, -1, {tile->from, tile->from_row, tile->rows, tile->col, tile->cols}, 0};
+    struct read read = {.c = c, .rank = r, .tile = t, .put = -1};
     int64_t first, owned = mt_overlap_owned(p, r, &first);
     enum mt_status st = MT_OK;
-    if (tile->kind == MT_TILE_MATMUL) read.box.col = 0, read.box.cols = p->k; /* STAGED; A is not asked for */
+    read.box = (struct mt_overlap_box){tile->from, tile->from_row, tile->rows, tile->col, tile->cols};
+    if (tile->kind == MT_TILE_MATMUL) {
+        if (tile->from == MT_OVERLAP_A) return MT_OK;
+        read.box.col = 0, read.box.cols = p->k; /* STAGED */
+        return check_columns(&read);
+    }
     if (tile->kind != MT_TILE_ADD) return check_read(&read);
     for (int s = 0; s < p->n && !st; s++) {
         if (!mt_overlap_contributes(p, s)) continue;
@@ -133,7 +157,8 @@ enum mt_status mt_overlap_check_cover(struct mt_overlap_checker *c) {
         for (int t = 0; t < s->ntiles && !st; t++) st = check_tile_reads(c, r, t);
         for (int j = 0; j < s->nputs && !st; j++) {
             const struct mt_overlap_put *put = &s->puts[j];
-            struct read read = {c, r, -1, j, {put->from, put->from_row, put->rows, put->col, put->cols}, 0};
+            struct read read = {.c = c, .rank = r, .tile = -1, .put = j};
+            read.box = (struct mt_overlap_box){put->from, put->from_row, put->rows, put->col, put->cols};
             if (put->rows) st = check_read(&read);
         }
     }

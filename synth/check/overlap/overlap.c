@@ -37,10 +37,23 @@ static enum mt_status check_table(struct mt_overlap_checker *c, int rank) {
     return MT_OK;
 }
 
-static enum mt_status check_waits(struct mt_overlap_checker *c, int rank, int tile, int put, int first, int count) {
-    if (first < 0 || count < 0 || first > c->ranks[rank].schedule->nwaits - count)
+/* `depth`: columns of A before which they may stand. */
+static enum mt_status check_waits(struct mt_overlap_checker *c, int rank, int tile, int put, int64_t depth, int first,
+                                  int count) {
+    const struct mt_overlap_schedule *s = c->ranks[rank].schedule;
+    if (first < 0 || count < 0 || first > s->nwaits - count)
         return mt_overlap_refuse(c, rank, tile, put, "its waits are not in the table");
+    for (int w = first; w < first + count; w++)
+        if (s->waits[w].k < 0 || (s->waits[w].k && s->waits[w].k >= depth))
+            return mt_overlap_refuse(c, rank, tile, put, "awaits flag %d at column %lld of the %lld of A that it reads",
+                                     s->waits[w].flag, (long long)s->waits[w].k, (long long)depth);
     return MT_OK;
+}
+
+/* Columns of A that a tile reads one after the other. */
+static int64_t depth_of(const struct mt_overlap *p, int rank, const struct mt_overlap_tile *tile) {
+    if (tile->kind != MT_TILE_MATMUL) return 0;
+    return p->form == MT_OVERLAP_GATHER ? p->k : p->shares[rank];
 }
 
 static void add_write(struct mt_overlap_checker *c, int of, struct mt_overlap_write write) {
@@ -78,7 +91,7 @@ static enum mt_status check_form(struct mt_overlap_checker *c, int rank) {
                                      (long long)tile->col, (long long)(tile->col + tile->cols), (long long)p->tile[1]);
         own->tile_write[t] = own->nwrites;
         add_write(c, rank, (struct mt_overlap_write){box, rank, t, -1, -1});
-        st = check_waits(c, rank, t, -1, tile->first_wait, tile->nwaits);
+        st = check_waits(c, rank, t, -1, depth_of(p, rank, tile), tile->first_wait, tile->nwaits);
     }
     for (int j = 0; j < s->nputs && !st; j++) {
         const struct mt_overlap_put *put = &s->puts[j];
@@ -95,7 +108,7 @@ static enum mt_status check_form(struct mt_overlap_checker *c, int rank) {
             own->put_write[j] = c->ranks[put->peer].nwrites;
             add_write(c, put->peer, (struct mt_overlap_write){to, rank, -1, j, -1});
         }
-        st = check_waits(c, rank, -1, j, put->first_wait, put->nwaits);
+        st = check_waits(c, rank, -1, j, 0, put->first_wait, put->nwaits);
     }
     return st;
 }

@@ -58,6 +58,8 @@ static inline void job_init(struct job *job, int n, int number, uint64_t seed) {
     job->trans_b = DRAW(2);
     job->trans_a = DRAW(2) && p->form != MT_OVERLAP_GATHER;
     job->trans_out = DRAW(2);
+    if (p->form == MT_OVERLAP_GATHER && DRAW(3)) p->slabs = 1 + (int)DRAW(6);
+    if (p->form == MT_OVERLAP_GATHER && p->slabs > 1 && DRAW(2)) p->k += 64 * p->slabs + DRAW(100);
     if (DRAW(3)) return;
     p->groups = job->groups, p->ngroups = 1 + (int)DRAW(4); /* unequal, instead of chunks */
     for (int i = 0; i < p->ngroups; i++) job->groups[i] = 1 + DRAW(p->tile[0]);

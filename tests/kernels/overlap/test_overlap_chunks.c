@@ -15,9 +15,12 @@ static bool inside(const struct mt_overlap_tile *t, const struct mt_overlap_tile
            t->from_row - t->row == box->from_row - box->row;
 }
 
+/* Before the chunk, whatever position in K a tile's wait has. */
 static bool has_wait(const struct mt_overlap_chunks *c, int first, int count, const struct mt_overlap_wait *wait) {
+    struct mt_overlap_wait whole = *wait;
+    whole.k = 0;
     for (int w = first; w < first + count; w++)
-        if (!memcmp(&c->waits[w], wait, sizeof *wait)) return true;
+        if (!memcmp(&c->waits[w], &whole, sizeof whole)) return true;
     return false;
 }
 

@@ -116,6 +116,36 @@ static void refuse_row(const struct mt_plan *plan, struct mt_overlap_choice row,
     CHECK(strstr(err.text, message), "%s", err.text);
 }
 
+/* A row with slabs comes back from the plan's text, is equal to no other row, and poses its problem. */
+static void check_slabs(const struct mt_plan *plan, struct mt_overlap_choice row) {
+    struct mt_plan with = *plan;
+    struct mt_overlap problem = {.form = row.form, .m = row.m, .cols = row.cols, .k = row.k};
+    struct mt_arena arena = MT_ARENA_INIT;
+    row.slabs = 4;
+    with.decisions.overlaps = &row, with.decisions.noverlaps = 1;
+    size_t length;
+    struct mt_plan *back;
+    char *text = mt_plan_text(&with, &length), *slabs = strstr(text, "\"slabs\": 4");
+    CHECK(slabs, "%s", text);
+    CHECK(strstr(mt_overlap_choice_text(&row, &arena), ", K in 4 slabs"), "%s", mt_overlap_choice_text(&row, &arena));
+    CHECK_OK(mt_plan_parse("p", text, length, &back, &err), err);
+    CHECK_EQ(back->decisions.overlaps[0].slabs, 4);
+    CHECK(mt_overlap_choice_equal(&back->decisions.overlaps[0], &row), "the row");
+    CHECK(mt_overlap_choose(&problem, back->decisions.overlaps, 1) && problem.slabs == 4, "the problem");
+    CHECK_EQ(mt_overlap_choice_of(&problem).slabs, 4);
+    struct mt_overlap other = problem;
+    other.slabs = 3, row.slabs = 3;
+    CHECK(!mt_overlap_choice_equal(&back->decisions.overlaps[0], &row), "other slabs");
+    problem.n = other.n = 0;
+    CHECK(mt_overlap_equal(&problem, &problem) && !mt_overlap_equal(&problem, &other), "other slabs");
+    mt_plan_free(back);
+    slabs[9] = '1';
+    CHECK_EQ(mt_plan_parse("p", text, length, &back, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "slabs"), "%s", err.text);
+    free(text);
+    mt_arena_release(&arena);
+}
+
 static void test_wins(void) {
     struct mt_cluster *c = measured("h200:1x2", 3.9e11, quick);
     struct mt_plan_found found = plan_of(c, "gpt2:124m", 16, MT_OVERLAPPED_UNSET, "tensor");
@@ -136,7 +166,17 @@ static void test_wins(void) {
     refuse_row(plan, (row.chunk = 0, row.groups = groups, row.ngroups = 2, row),
                "overlapped[0].groups[1]: is 48, but must be from 1 to the tile's 32 rows");
     refuse_row(plan, (row.ngroups = 0, row.mix = -1, row), "overlapped[0].mix: is -1, but must be 0 or more");
-    row.mix = 0, row.form = MT_OVERLAP_SCATTER, row.direct = true;
+    refuse_row(plan, (row.mix = 0, row.slabs = 2, row),
+               "overlapped[0].slabs: is 2, but must be absent but in a gather");
+    row.form = MT_OVERLAP_GATHER, row.chunk = 8;
+    refuse_row(plan, (row.slabs = 1, row), "overlapped[0].slabs: is 1, but must be from 2 to 256, or absent");
+    refuse_row(plan, (row.slabs = 257, row), "overlapped[0].slabs: is 257, but must be from 2 to 256, or absent");
+    refuse_row(plan, (row.slabs = 2, row.how = MT_OVERLAP_NCCL, row),
+               "overlapped[0].slabs: is 2, but only one kernel waits within tiles, not \"nccl\"");
+    row.how = MT_OVERLAP_FUSED;
+    check_slabs(plan, row);
+    row.slabs = 0, row.chunk = 0, row.how = MT_OVERLAP_ANY;
+    row.form = MT_OVERLAP_SCATTER, row.direct = true;
     refuse_row(plan, row, "overlapped[0].direct: only a reduce can be");
     row =
         (struct mt_overlap_choice){.form = MT_OVERLAP_SCATTER, .m = 1 << 20, .cols = 1 << 20, .k = 64, .tile = {1, 1}};

@@ -82,7 +82,9 @@ static void test_by_hand(void) {
     CHECK_NEAR(now.waited_s, 7.1e-3, 1e-12);
     /* Tiles take twice as long while rows are on their way: the last does not. */
     for (int r = 0; r < 2; r++) s.rates[r].compute_slowdown = 2;
-    CHECK_NEAR(predict(&s).s, 11.1e-3, 1e-12);
+    now = predict(&s);
+    CHECK_NEAR(now.s, 11.1e-3, 1e-12);
+    CHECK_NEAR(now.waited_s, 4.1e-3, 1e-12); /* it computes for 4, 2 and 1 ms */
     for (int i = 0; i < 4; i++) s.bandwidth_Bps[i] = 4e5, s.latency_s[i] = 0;
     CHECK_NEAR(predict(&s).s, 5e-3, 1e-12); /* in 2 ms of rows one tile; three more */
     /* Rows take twice as long while the rank computes: they arrive at 2 and, after a tile until 3 ms, at 3.5. */

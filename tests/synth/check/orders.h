@@ -1,8 +1,9 @@
 /* An interpreter of overlapped schedules (kernels/overlap/overlap.h) that knows all orders which flags allow.
  *
- * Events are: a rank's run begins, a tile, a put with its flag, a rank's run ends; over EPOCHS epochs. Elements are
- * 64-bit integers; a sum is a polynomial in the order of adding, so that order and number of its terms count; results
- * and partial products are poisoned as a run begins; results are compared as it ends.
+ * Events are: a rank's run begins, a tile, a put with its flag, a rank's run ends; over EPOCHS epochs. A tile that
+ * waits at positions in K is several events, one for each range of columns between them, which add up to what the last
+ * one writes. Elements are 64-bit integers; a sum is a polynomial in the order of adding, so that order and number of
+ * its terms count; results and partial products are poisoned as a run begins; results are compared as it ends.
  *
  * Beside its value each element has `bits`: how it was computed and rounded, of which ranks' copies of a reduce's
  * result must have the same. An element of a product has those of its tile, since another tile may add in another
@@ -32,6 +33,7 @@ enum event_kind { BEGIN, TILE, PUT, END };
 struct event {
     enum event_kind kind;
     int rank, epoch, index; /* epoch from 1 */
+    int64_t from, to;       /* of a tile: columns of A that it multiplies; that of the last part has no end */
     int npreds, chain_next; /* chain_next: what one worker takes next, or -1 */
     bool chained;           /* something comes before it in the chain */
 };
@@ -52,7 +54,8 @@ struct orders {
     const struct mt_overlap_schedule *schedules;
     int n, nflags, nevents, copies;
     struct event *events;
-    int *first;                /* [n][EPOCHS]: a rank's BEGIN; then its tiles, puts, END */
+    int *first;                /* [n][EPOCHS]: a rank's BEGIN; then its tiles, part by part, puts, END */
+    int *part[MOST_RANKS];     /* [ntiles + 1]: after how many parts a tile's begin */
     int *succ_first, *succ;    /* successors but for flags */
     int *wait_first, *waiting; /* of flag [n * nflags]: events, and what they wait for */
     uint64_t *target;
@@ -65,6 +68,8 @@ struct orders {
     bool *done;
     int *ready, nready, ndone;
     struct element *memory[MOST_RANKS][MT_OVERLAP_NBUFFERS][MT_OVERLAP_COPIES];
+    uint64_t *sums[MOST_RANKS]; /* of parts of tiles that have not ended: [tiles' elements], from sum_at[tile] on */
+    int64_t *sum_at[MOST_RANKS];
     uint64_t *b[MOST_RANKS];
     uint64_t replica[MOST_RANKS][EPOCHS + 1]; /* of what each rank's run ended with: a hash of its bits; 0: not yet */
     int64_t extent[MOST_RANKS][MT_OVERLAP_NBUFFERS][2];
@@ -118,8 +123,21 @@ static inline int order_event(const struct orders *o, int rank, int epoch) {
     return o->first[rank * EPOCHS + epoch - 1];
 }
 
+static inline int order_nparts(const struct orders *o, int rank) {
+    return o->part[rank][o->schedules[rank].ntiles];
+}
+
 static inline int order_last(const struct orders *o, int rank, int epoch) {
-    return order_event(o, rank, epoch) + 1 + o->schedules[rank].ntiles + o->schedules[rank].nputs;
+    return order_event(o, rank, epoch) + 1 + order_nparts(o, rank) + o->schedules[rank].nputs;
+}
+
+/* The least position of a tile's waits beyond `from`, where its next part begins; INT64_MAX: there is none. */
+static inline int64_t order_next_part(const struct mt_overlap_schedule *s, const struct mt_overlap_tile *t,
+                                      int64_t from) {
+    int64_t next = INT64_MAX;
+    for (int w = t->first_wait; w < t->first_wait + t->nwaits && t->kind == MT_TILE_MATMUL; w++)
+        if (s->waits[w].k > from && s->waits[w].k < next) next = s->waits[w].k;
+    return next;
 }
 
 static inline void order_touch(struct orders *o, int event, int rank, enum mt_overlap_buffer buffer, int64_t row,
@@ -139,9 +157,11 @@ static inline void order_touches(struct orders *o, int e) {
                 order_touch(o, e, r, b, 0, o->extent[r][b][0], 0, o->extent[r][b][1], event->kind == BEGIN);
     } else if (event->kind == TILE) {
         const struct mt_overlap_tile *t = &o->schedules[r].tiles[event->index];
-        order_touch(o, e, r, t->to, t->row, t->rows, t->col, t->cols, true);
+        int64_t depth = o->extent[r][t->from][1], from = event->from < depth ? event->from : depth;
+        if (event->to == INT64_MAX) order_touch(o, e, r, t->to, t->row, t->rows, t->col, t->cols, true);
         if (t->kind == MT_TILE_MATMUL)
-            order_touch(o, e, r, t->from, t->from_row, t->rows, 0, o->extent[r][t->from][1], false);
+            order_touch(o, e, r, t->from, t->from_row, t->rows, from, (event->to < depth ? event->to : depth) - from,
+                        false);
         if (t->kind == MT_TILE_COPY) order_touch(o, e, r, t->from, t->from_row, t->rows, t->col, t->cols, false);
         for (int s = 0; s < p->n && t->kind == MT_TILE_ADD; s++)
             if (p->shares[s])
@@ -170,8 +190,10 @@ static inline void order_links(struct orders *o, bool fill, int *at) {
         const struct mt_overlap_schedule *s = &o->schedules[event->rank];
         int begin = order_event(o, event->rank, event->epoch), end = order_last(o, event->rank, event->epoch);
         if (event->kind == TILE || event->kind == PUT) {
-            int tile = event->kind == PUT ? s->puts[event->index].tile : -1;
-            order_link(o, tile >= 0 ? begin + 1 + tile : begin, e, fill, at);
+            int tile = event->kind == PUT ? s->puts[event->index].tile : -1, before = begin;
+            if (tile >= 0) before = begin + o->part[event->rank][tile + 1];
+            if (event->kind == TILE && event->from > 0) before = e - 1;
+            order_link(o, before, e, fill, at);
             order_link(o, e, end, fill, at);
         } else if (event->kind == END) {
             order_link(o, begin, e, fill, at);
@@ -189,8 +211,10 @@ static inline void order_waits(struct orders *o, bool fill, int *at) {
         int count = event->kind == TILE ? s->tiles[event->index].nwaits : s->puts[event->index].nwaits;
         for (int w = first; w < first + count; w++) {
             int flag = event->rank * o->nflags + s->waits[w].flag;
-            int64_t target = (int64_t)(event->epoch - s->waits[w].lag) * s->waits[w].count;
-            if (target <= 0) continue;
+            int64_t target = (int64_t)(event->epoch - s->waits[w].lag) * s->waits[w].count, k = s->waits[w].k;
+            bool here = event->kind != TILE || s->tiles[event->index].kind != MT_TILE_MATMUL ||
+                        (k >= event->from && k < event->to) || (k < 0 && !event->from);
+            if (target <= 0 || !here) continue;
             if (!fill) {
                 o->wait_first[flag + 1]++;
                 continue;
@@ -214,14 +238,47 @@ static inline void order_chain(struct orders *o, int rank, int epoch) {
     const struct mt_overlap_schedule *s = &o->schedules[rank];
     int begin = order_event(o, rank, epoch), last = -1, j = 0;
     for (int t = -1; t < s->ntiles; t++) {
-        int next[2] = {t >= 0 ? begin + 1 + t : -1, -1};
-        for (int i = 0; i < 1 || (j < s->nputs && s->puts[j].tile == t); i++) {
-            int e = i ? begin + 1 + s->ntiles + j++ : next[0];
-            if (e < 0) continue;
+        int part = t >= 0 ? o->part[rank][t] : 0, parts = t >= 0 ? o->part[rank][t + 1] - part : 0;
+        for (int i = 0; i < parts || (j < s->nputs && s->puts[j].tile == t); i++) {
+            int e = i < parts ? begin + 1 + part + i : begin + 1 + order_nparts(o, rank) + j++;
             if (last >= 0) o->events[last].chain_next = e, o->events[e].chained = true;
             last = e;
         }
     }
+}
+
+/* The parts of a rank's tiles, and where their sums are. */
+static inline void order_parts(struct orders *o, int rank) {
+    const struct mt_overlap_schedule *s = &o->schedules[rank];
+    int64_t elements = 0;
+    o->part[rank] = mt_new(&o->arena, int, s->ntiles + 1);
+    o->sum_at[rank] = mt_new(&o->arena, int64_t, s->ntiles + 1);
+    for (int t = 0; t < s->ntiles; t++) {
+        const struct mt_overlap_tile *tile = &s->tiles[t];
+        o->part[rank][t + 1] = o->part[rank][t];
+        for (int64_t from = 0; from < INT64_MAX; from = order_next_part(s, tile, from)) o->part[rank][t + 1]++;
+        elements += tile->rows > 0 && tile->cols > 0 ? tile->rows * tile->cols : 0;
+        o->sum_at[rank][t + 1] = elements;
+    }
+    o->sums[rank] = mt_new(&o->arena, uint64_t, elements + 1);
+}
+
+/* The events of a rank's epoch. */
+static inline void order_events(struct orders *o, int rank, int epoch) {
+    const struct mt_overlap_schedule *s = &o->schedules[rank];
+    struct event *at = &o->events[order_event(o, rank, epoch)];
+    struct event event = {.rank = rank, .epoch = epoch, .chain_next = -1};
+    event.kind = BEGIN, *at++ = event;
+    event.kind = TILE;
+    for (int t = 0; t < s->ntiles; t++)
+        for (event.index = t, event.from = 0; event.from < INT64_MAX; event.from = event.to) {
+            event.to = order_next_part(s, &s->tiles[t], event.from);
+            *at++ = event;
+        }
+    event.kind = PUT, event.from = 0;
+    for (event.index = 0; event.index < s->nputs; event.index++) *at++ = event;
+    event.kind = END, *at = event;
+    order_chain(o, rank, epoch);
 }
 
 static inline void orders_init(struct orders *o, const struct mt_overlap *problem,
@@ -230,26 +287,16 @@ static inline void orders_init(struct orders *o, const struct mt_overlap *proble
     o->nflags = mt_overlap_nflags(problem);
     o->copies = schedules[0].copies;
     o->first = mt_new(&o->arena, int, o->n *EPOCHS);
-    for (int r = 0; r < o->n; r++)
+    for (int r = 0; r < o->n; r++) {
+        order_parts(o, r);
         for (int e = 0; e < EPOCHS; e++) {
             o->first[r * EPOCHS + e] = o->nevents;
-            o->nevents += 2 + schedules[r].ntiles + schedules[r].nputs;
+            o->nevents += 2 + order_nparts(o, r) + schedules[r].nputs;
         }
+    }
     o->events = mt_new(&o->arena, struct event, o->nevents);
     for (int r = 0; r < o->n; r++)
-        for (int e = 1; e <= EPOCHS; e++) {
-            int at = order_event(o, r, e), ntiles = schedules[r].ntiles, all = ntiles + schedules[r].nputs;
-            for (int i = 0; i < all + 2; i++)
-                o->events[at + i] = (struct event){.kind = i == 0        ? BEGIN
-                                                           : i <= ntiles ? TILE
-                                                           : i <= all    ? PUT
-                                                                         : END,
-                                                   .rank = r,
-                                                   .epoch = e,
-                                                   .index = i <= ntiles ? i - 1 : i - 1 - ntiles,
-                                                   .chain_next = -1};
-            order_chain(o, r, e);
-        }
+        for (int e = 1; e <= EPOCHS; e++) order_events(o, r, e);
     o->succ_first = mt_new(&o->arena, int, o->nevents + 1);
     order_links(o, false, NULL);
     int *at = order_sums(o, o->succ_first, o->nevents);
@@ -302,23 +349,40 @@ static inline struct element order_rounded(struct element e, enum mt_type type) 
     return (struct element){e.value, order_number(7, (int64_t)e.bits, type, 0), type};
 }
 
+/* A part of a GEMM's tile: added to the sums; the last part writes them. */
+static inline void order_multiply(struct orders *o, const struct event *event) {
+    int r = event->rank;
+    const struct mt_overlap_tile *t = &o->schedules[r].tiles[event->index];
+    int64_t depth = o->extent[r][t->from][1], end = event->to < depth ? event->to : depth;
+    int64_t cols = o->problem->form == MT_OVERLAP_GATHER ? o->problem->shares[r] : o->problem->cols;
+    enum mt_type acc = mt_type_acc(o->problem->type);
+    for (int64_t i = 0; i < t->rows; i++) {
+        struct element *to = order_row(o, r, t->to, event->epoch, t->row + i, t->col, t->cols);
+        const struct element *a = order_row(o, r, t->from, event->epoch, t->from_row + i, 0, depth);
+        uint64_t *sum = &o->sums[r][o->sum_at[r][event->index] + i * t->cols];
+        if (!to || !a) return;
+        for (int64_t j = 0; j < t->cols; j++) {
+            if (!event->from) sum[j] = 0;
+            for (int64_t k = event->from; k < end; k++) sum[j] += a[k].value * o->b[r][k * cols + t->col + j];
+            if (event->to < INT64_MAX) continue;
+            to[j] = (struct element){sum[j], order_number(6, r * MOST_TILES + event->index, i, j), acc};
+            to[j] = order_rounded(to[j], mt_overlap_type(o->problem, t->to));
+        }
+    }
+}
+
 static inline void order_tile(struct orders *o, const struct event *event) {
     const struct mt_overlap_tile *t = &o->schedules[event->rank].tiles[event->index];
     int r = event->rank;
-    int64_t depth = o->extent[r][t->from][1];
+    if (t->kind == MT_TILE_MATMUL) {
+        order_multiply(o, event);
+        return;
+    }
     enum mt_type acc = mt_type_acc(o->problem->type);
     for (int64_t i = 0; i < t->rows; i++) {
         struct element *to = order_row(o, r, t->to, event->epoch, t->row + i, t->col, t->cols);
         if (!to) return;
-        if (t->kind == MT_TILE_MATMUL) {
-            const struct element *a = order_row(o, r, t->from, event->epoch, t->from_row + i, 0, depth);
-            int64_t cols = o->problem->form == MT_OVERLAP_GATHER ? o->problem->shares[r] : o->problem->cols;
-            if (!a) return;
-            for (int64_t j = 0; j < t->cols; j++) {
-                to[j] = (struct element){0, order_number(6, r * MOST_TILES + event->index, i, j), acc};
-                for (int64_t k = 0; k < depth; k++) to[j].value += a[k].value * o->b[r][k * cols + t->col + j];
-            }
-        } else if (t->kind == MT_TILE_COPY) {
+        if (t->kind == MT_TILE_COPY) {
             const struct element *from = order_row(o, r, t->from, event->epoch, t->from_row + i, t->col, t->cols);
             for (int64_t j = 0; from && j < t->cols; j++) to[j] = from[j];
         } else {
@@ -509,9 +573,15 @@ static inline bool brute_new(struct brute *b, uint64_t hash) {
     }
 }
 
+static inline size_t brute_sums(const struct orders *o, int rank) { /* bytes */
+    return (size_t)o->sum_at[rank][o->schedules[rank].ntiles] * sizeof *o->sums[rank] + 8;
+}
+
 static inline uint64_t brute_hash(const struct orders *o) {
     uint64_t hash = mt_hash64(o->done, (size_t)o->nevents * sizeof *o->done, 1);
     hash = mt_hash64(o->replica, sizeof o->replica, hash);
+    for (int r = 0; r < o->n; r++)
+        hash = mt_hash64(o->sums[r], (size_t)o->sum_at[r][o->schedules[r].ntiles] * sizeof *o->sums[r], hash);
     for (int r = 0; r < o->n; r++)
         for (enum mt_overlap_buffer b = 0; b < MT_OVERLAP_NBUFFERS; b++)
             for (int copy = 0; copy < MT_OVERLAP_COPIES; copy++)
@@ -531,7 +601,7 @@ static inline void brute_go(struct brute *b) {
         *left = malloc(sizeof(int) * (size_t)o->nevents);
     bool *done = malloc((size_t)o->nevents);
     size_t flags = (size_t)(o->n * o->nflags) * 8;
-    uint64_t *count = malloc(flags + 8), replica[MOST_RANKS][EPOCHS + 1];
+    uint64_t *count = malloc(flags + 8), replica[MOST_RANKS][EPOCHS + 1], *sums[MOST_RANKS];
     struct element *memory[MOST_RANKS][MT_OVERLAP_NBUFFERS][MT_OVERLAP_COPIES];
 #define EACH_BUFFER(action)                                                                                            \
     for (int r = 0; r < o->n; r++)                                                                                     \
@@ -546,6 +616,7 @@ static inline void brute_go(struct brute *b) {
     memcpy(count, o->count, flags);
     memcpy(replica, o->replica, sizeof replica);
     EACH_BUFFER(memory[r][m][copy] = malloc(bytes + 8); memcpy(memory[r][m][copy], o->memory[r][m][copy], bytes))
+    for (int r = 0; r < o->n; r++) sums[r] = memcpy(malloc(brute_sums(o, r)), o->sums[r], brute_sums(o, r));
     for (int i = 0; i < nready && !b->wrong && !b->gave_up; i++) {
         memcpy(o->ready, ready, sizeof(int) * (size_t)nready);
         memcpy(o->left, left, sizeof(int) * (size_t)o->nevents);
@@ -553,12 +624,14 @@ static inline void brute_go(struct brute *b) {
         memcpy(o->count, count, flags);
         memcpy(o->replica, replica, sizeof replica);
         EACH_BUFFER(memcpy(o->memory[r][m][copy], memory[r][m][copy], bytes))
+        for (int r = 0; r < o->n; r++) memcpy(o->sums[r], sums[r], brute_sums(o, r));
         o->nready = nready, o->ndone = ndone;
         order_take(o, i, true, false);
         brute_go(b);
     }
     EACH_BUFFER((void)bytes; free(memory[r][m][copy]))
 #undef EACH_BUFFER
+    for (int r = 0; r < o->n; r++) free(sums[r]);
     free(ready);
     free(left);
     free(done);

@@ -23,6 +23,10 @@ enum mutation {
     TILE_TWICE,
     SUM_UNROUNDED,
     PRODUCT_TWICE,
+    SLAB_WAIT_DROPPED,
+    SLAB_WAIT_LATER,
+    SLAB_WAITS_SWAPPED,
+    SLAB_PUT,
     NMUTATIONS
 };
 static const char *const mutation_names[NMUTATIONS] = {"a put dropped",         "a put doubled",
@@ -32,7 +36,9 @@ static const char *const mutation_names[NMUTATIONS] = {"a put dropped",         
                                                        "another parity",        "a wait dropped",
                                                        "a wait repeated",       "tiles reordered",
                                                        "another box",           "a tile doubled or dropped",
-                                                       "a sum unrounded",       "a product made twice"};
+                                                       "a sum unrounded",       "a product made twice",
+                                                       "a slab's wait dropped", "a slab's wait later",
+                                                       "slabs' waits swapped",  "a put of other columns"};
 
 /* ---- problems ---- */
 
@@ -46,9 +52,10 @@ static const uint64_t overlap_seed = 20261123;
 
 /* The case that a kind of mutants takes for a number: some need a form. */
 static inline int overlap_case_of(int how, int number) {
-    return how == SUM_UNROUNDED   ? 2 * MT_OVERLAP_NFORMS * number + MT_OVERLAP_REDUCE
-           : how == PRODUCT_TWICE ? 2 * MT_OVERLAP_NFORMS * number + MT_OVERLAP_NFORMS + MT_OVERLAP_REDUCE
-                                  : number;
+    return how == SUM_UNROUNDED       ? 2 * MT_OVERLAP_NFORMS * number + MT_OVERLAP_REDUCE
+           : how == PRODUCT_TWICE     ? 2 * MT_OVERLAP_NFORMS * number + MT_OVERLAP_NFORMS + MT_OVERLAP_REDUCE
+           : how >= SLAB_WAIT_DROPPED ? 4 * MT_OVERLAP_NFORMS * number + MT_OVERLAP_NFORMS * (number % 2)
+                                      : number;
 }
 
 /* A ragged problem of n ranks: case number `number`, some ranks with nothing. */
@@ -79,6 +86,10 @@ static inline void overlap_case_init(struct overlap_case *c, int n, int number) 
     p->chunk = 1 + DRAW(3);
     p->mix = (int)DRAW(3);
     if (p->form != MT_OVERLAP_GATHER && DRAW(2)) p->wire = MT_BF16;
+    if (p->form == MT_OVERLAP_GATHER && number / (2 * MT_OVERLAP_NFORMS) % 2 == 0) {
+        p->slabs = 2 + (int)DRAW(n < 5 ? 3 : 2);
+        p->k = 2 + DRAW(4);
+    }
     for (int r = 0; r < n; r++) mt_overlap_schedule(p, r, &c->schedules[r]);
 #undef DRAW
 }
@@ -272,6 +283,50 @@ static inline bool mutate_product(struct mt_overlap_schedule *s, const uint64_t 
     return false;
 }
 
+/* The position in K of a tile's wait: the wait dropped, or the position later or that of another wait. */
+static inline bool mutate_slab_wait(struct mt_overlap_schedule *s, enum mutation how, const uint64_t random[4]) {
+    int64_t depth = 0; /* what puts send in all, of which no position is the end */
+    for (int j = 0; j < s->nputs; j++)
+        if (s->puts[j].rows && s->puts[j].col + s->puts[j].cols > depth) depth = s->puts[j].col + s->puts[j].cols;
+    for (int k = 0; k < s->ntiles; k++) {
+        struct mt_overlap_tile *tile = &s->tiles[(random[0] + (uint64_t)k) % (uint64_t)s->ntiles];
+        if (tile->kind != MT_TILE_MATMUL || tile->nwaits < 2) continue;
+        struct mt_overlap_wait *wait = &s->waits[tile->first_wait + (int)(random[1] % (uint64_t)tile->nwaits)];
+        struct mt_overlap_wait *last = &s->waits[tile->first_wait + tile->nwaits - 1], old = *wait;
+        if (how == SLAB_WAIT_DROPPED) {
+            *wait = *last, *last = old;
+            tile->nwaits--;
+            return true;
+        }
+        if (how == SLAB_WAIT_LATER && old.k + 1 < depth) {
+            wait->k += 1 + (int64_t)(random[2] % (uint64_t)(depth - 1 - old.k));
+            return true;
+        }
+        for (int w = tile->first_wait; w < tile->first_wait + tile->nwaits && how == SLAB_WAITS_SWAPPED; w++) {
+            if (s->waits[w].k == old.k) continue;
+            wait->k = s->waits[w].k, s->waits[w].k = old.k;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A put's range of K: shorter, at either end, or shifted. */
+static inline bool mutate_slab_put(struct mt_overlap_schedule *s, const uint64_t random[4]) {
+    for (int k = 0; k < s->nputs; k++) {
+        struct mt_overlap_put *put = &s->puts[(random[0] + (uint64_t)k) % (uint64_t)s->nputs];
+        if (!put->rows) continue;
+        int64_t by = random[1] % 2 ? 1 : -1;
+        switch (random[2] % 3) {
+        case 0: put->cols--; break;
+        case 1: put->col++, put->cols--; break;
+        case 2: put->col += by; break;
+        }
+        return true;
+    }
+    return false;
+}
+
 static inline bool overlap_mutate(struct mt_overlap_schedule *schedules, int n, int nflags, enum mutation how,
                                   const uint64_t random[4]) {
     struct mt_overlap_schedule *s = &schedules[random[3] % (uint64_t)n];
@@ -300,6 +355,10 @@ static inline bool overlap_mutate(struct mt_overlap_schedule *schedules, int n, 
     case TILE_TWICE: return mutate_tiles(s, how, random);
     case SUM_UNROUNDED: return mutate_sum(s, random);
     case PRODUCT_TWICE: return mutate_product(s, random);
+    case SLAB_WAIT_DROPPED:
+    case SLAB_WAIT_LATER:
+    case SLAB_WAITS_SWAPPED: return mutate_slab_wait(s, how, random);
+    case SLAB_PUT: return mutate_slab_put(s, random);
     default: return mutate_put(s, how, random);
     }
 }

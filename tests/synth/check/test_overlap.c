@@ -21,7 +21,7 @@ static void test_generators(void) {
 static void test_judge(void) {
     int agreed[3] = {0};
     for (int form = 0; form < MT_OVERLAP_NFORMS; form++)
-        for (int number = 0; number < 60; number++) {
+        for (int number = 0; number < (form == MT_OVERLAP_GATHER ? 100 : 60); number++) {
             const int64_t one[2] = {1, 1}, lopsided[2] = {1, 0};
             struct overlap_case c = {0};
             c.problem = (struct mt_overlap){.form = (enum mt_overlap_form)form,
@@ -41,6 +41,7 @@ static void test_judge(void) {
                 c.problem.shares = lopsided;
                 *(form == MT_OVERLAP_GATHER ? &c.problem.cols : &c.problem.k) = 1;
             }
+            if (form == MT_OVERLAP_GATHER && number / 2 >= SLAB_WAIT_DROPPED) c.problem.slabs = 2;
             for (int r = 0; r < 2; r++) mt_overlap_schedule(&c.problem, r, &c.schedules[r]);
             struct mt_overlap_schedule mutant[2];
             for (int r = 0; r < 2; r++) mutant[r] = overlap_copy(&c.schedules[r], 1);
@@ -105,7 +106,7 @@ static void refused(struct overlap_case *c, struct mt_overlap_schedule *changed,
 /* Tables that nobody may index with. */
 static void test_form(void) {
     static const struct mt_overlap_wait bad[] = {
-        {100000000, 0, 1, 0}, {-1, 0, 1, 0}, {0, 0, 0, 0}, {0, 0, 1, 2}, {0, 0, 1, -1}};
+        {100000000, 0, 1, 0, 0}, {-1, 0, 1, 0, 0}, {0, 0, 0, 0, 0}, {0, 0, 1, 2, 0}, {0, 0, 1, -1, 0}};
     struct mt_overlap_schedule s;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct overlap_case c = form_case(&s);
@@ -118,6 +119,15 @@ static void test_form(void) {
     c = form_case(&s);
     s.puts[0].first_wait = -1, s.puts[0].nwaits = 1;
     refused(&c, &s, "waits are not in the table");
+    c = form_case(&s);
+    s.puts[0].first_wait = 0, s.puts[0].nwaits = 1, s.waits[0].k = 1;
+    refused(&c, &s, "at column 1 of the 0 of A");
+    c = form_case(&s);
+    s.tiles[0].kind = MT_TILE_MATMUL, s.tiles[0].first_wait = 0, s.tiles[0].nwaits = 1, s.waits[0].k = -1;
+    refused(&c, &s, "at column -1 of");
+    c = form_case(&s);
+    s.tiles[0].kind = MT_TILE_MATMUL, s.tiles[0].first_wait = 0, s.tiles[0].nwaits = 1, s.waits[0].k = 1000;
+    refused(&c, &s, "at column 1000 of");
     c = form_case(&s);
     s.puts[0].peer = 2;
     refused(&c, &s, "of rank 2");
@@ -154,7 +164,25 @@ static void test_problems(void) {
     CHECK_EQ(mt_overlap_check(&c.problem, &err), MT_EINPUT);
     CHECK(strstr(err.text, "k is 0"), "%s", err.text);
     CHECK_EQ(mt_check_overlap(&c.problem, c.schedules, "no k", &err), MT_EINPUT);
-    c.problem.k = 1;
+    c.problem.k = 1, c.problem.form = MT_OVERLAP_NFORMS;
+    CHECK_EQ(mt_overlap_check(&c.problem, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "no form"), "%s", err.text);
+    c.problem.form = MT_OVERLAP_GATHER, c.problem.ngroups = -1;
+    CHECK_EQ(mt_overlap_check(&c.problem, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "-1 groups"), "%s", err.text);
+    c.problem.ngroups = 0;
+    c.problem.slabs = -1;
+    CHECK_EQ(mt_overlap_check(&c.problem, &err), MT_EINPUT);
+    c.problem.slabs = MT_OVERLAP_MOST_SLABS + 1;
+    CHECK_EQ(mt_overlap_check(&c.problem, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "K in 257 slabs"), "%s", err.text);
+    overlap_case_release(&c);
+    overlap_case_init(&c, 3, MT_OVERLAP_SCATTER);
+    c.problem.rows = c.rows, c.problem.shares = c.shares;
+    CHECK_OK(mt_overlap_check(&c.problem, &err), err);
+    c.problem.slabs = 2;
+    CHECK_EQ(mt_overlap_check(&c.problem, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "only AllGather+GEMM"), "%s", err.text);
     overlap_case_release(&c);
     /* More flags than an int counts: of slots, of results, of chunks. */
     const int64_t many[2] = {1ll << 31, 1ll << 31}, few[2] = {1, 1};

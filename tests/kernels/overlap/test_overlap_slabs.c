@@ -1,0 +1,154 @@
+/* A gather slab by slab: a rank runs its schedule while the test sends it what its peer would, one slab after the
+ * other. It must multiply each slab when that is there, before the next is sent, and nothing that has not been sent:
+ * staging is poisoned. The result is compared with a GEMM in f64; a slab that never comes is named. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "tests/kernels/overlap/job.h"
+
+static const uint64_t seed = 20261129;
+static atomic_int multiplied; /* calls of the GEMM */
+
+static enum mt_status count(const struct mt_call *call, struct mt_err *err) {
+    enum mt_status st = mt_backend_c.run(call, err);
+    atomic_fetch_add(&multiplied, 1);
+    return st;
+}
+
+struct receiver {
+    const struct job *job;
+    struct mt_window *window;
+    const struct mt_backend *matmul;
+    void *out;
+    int64_t epochs;
+    enum mt_status status;
+    struct mt_err err;
+};
+
+static void *run(void *of) {
+    struct receiver *r = of;
+    const struct mt_overlap *p = &r->job->problem;
+    struct mt_overlap_schedule schedule;
+    int64_t bytes = mt_overlap_scratch_bytes(p, 0, job_scratch, (void *)(uintptr_t)r->matmul);
+    void *scratch = job_poison(bytes + 1), *b = job_matrix(p, 1, 0, p->k, 0, p->cols, r->job->trans_b);
+    struct mt_overlap_operands operands = {.b = b,
+                                           .trans_b = r->job->trans_b,
+                                           .trans_out = r->job->trans_out,
+                                           .out = r->out,
+                                           .matmul = r->matmul,
+                                           .scratch = scratch,
+                                           .what = "GEMM of h.0"};
+    mt_overlap_schedule(p, 0, &schedule);
+    for (int64_t epoch = 1; epoch <= r->epochs && !r->status; epoch++)
+        r->status = mt_overlap_run(p, &schedule, r->window, 0, epoch, &operands, &r->err);
+    mt_overlap_schedule_release(&schedule);
+    free(scratch);
+    free(b);
+    return NULL;
+}
+
+/* Rank 0 has all columns, rank 1 all rows: one tile. */
+static void pose(struct job *job, int number) {
+    *job = (struct job){.problem = {.form = MT_OVERLAP_GATHER, .n = 2, .type = MT_F32, .out = MT_F32, .wire = MT_F32}};
+    struct mt_overlap *p = &job->problem;
+#define DRAW(i, below) ((int64_t)mt_random_below(seed, (uint64_t)number, (uint64_t)(i), (uint64_t)(below)))
+    p->m = job->rows[1] = 1 + DRAW(0, 30);
+    p->cols = job->shares[0] = 1 + DRAW(1, 30);
+    p->slabs = 2 + (int)DRAW(2, 6);
+    p->k = number % 2 ? 64 * p->slabs + DRAW(3, 200) : p->slabs + DRAW(3, 50);
+    p->rows = job->rows, p->shares = job->shares;
+    p->tile[0] = p->m, p->tile[1] = p->cols, p->chunk = p->m;
+    job->trans_b = DRAW(4, 2), job->trans_out = DRAW(5, 2);
+#undef DRAW
+}
+
+static void put_slab(const struct mt_overlap *p, const struct mt_overlap_schedule *s, int j, int64_t epoch,
+                     struct mt_window *window) {
+    const struct mt_overlap_put *put = &s->puts[j];
+    struct mt_err err = MT_ERR_INIT;
+    int64_t size = mt_type_size(p->type), to = mt_overlap_place(p, put->to, (int)(epoch % s->copies));
+    char *a = job_matrix(p, 0, 0, p->m, 0, p->k, false);
+    CHECK_OK(mt_window_put_rows(window, to + (put->to_row * p->k + put->col) * size, p->k * size,
+                                a + (put->from_row * p->k + put->col) * size, p->k * size, put->cols * size, put->rows,
+                                put->peer, &err),
+             err);
+    CHECK_OK(mt_window_signal(window, mt_overlap_flag_place(p, put->flag), 1, MT_SIGNAL_ADD, put->peer, &err), err);
+    free(a);
+}
+
+/* `sent`: slabs that are sent in all; fewer than there are: the receiver stalls. */
+static void receive(const struct job *job, int64_t epochs, int sent, const char *what) {
+    const struct mt_overlap *p = &job->problem;
+    struct mt_backend counting = mt_backend_c;
+    struct mt_window *windows[2];
+    struct mt_overlap_schedule sender;
+    struct mt_err err = MT_ERR_INIT;
+    pthread_t thread;
+    int nslabs = mt_overlap_nslabs(p);
+    int64_t staging = mt_overlap_place(p, MT_OVERLAP_STAGED, 0), bytes = mt_overlap_window_bytes(p);
+    CHECK_OK(mt_overlap_check(p, &err), err);
+    CHECK(nslabs > 1 && nslabs <= p->slabs, "%s: %d slabs", what, nslabs);
+    mt_overlap_schedule(p, 1, &sender);
+    CHECK_EQ(sender.nputs, nslabs);
+    mt_window_local_new(2, bytes, sent < nslabs ? 1 : 60, windows);
+    memset(mt_window_ptr(windows[0], staging, 0), 0xff, (size_t)(bytes - staging));
+    counting.run = count;
+    atomic_store(&multiplied, 0);
+    struct receiver r = {job, windows[0], &counting, job_poison(p->m * p->cols * 4), epochs, MT_OK, MT_ERR_INIT};
+    CHECK(!pthread_create(&thread, NULL, run, &r), "a thread");
+    for (int i = 0; i < epochs * nslabs && i < sent; i++) {
+        if (i % 3 == 0) mt_sleep_s(1e-3);
+        CHECK_EQ(atomic_load(&multiplied), i);
+        put_slab(p, &sender, i % nslabs, 1 + i / nslabs, windows[1]);
+        double begin_s = mt_now_s();
+        while (atomic_load(&multiplied) <= i && mt_now_s() < begin_s + 60) mt_sleep_s(1e-5);
+        CHECK(atomic_load(&multiplied) == i + 1, "%s: slab %d is not multiplied when it is there", what, i);
+    }
+    pthread_join(thread, NULL);
+    if (sent < nslabs) {
+        CHECK_EQ(r.status, MT_ESTALL);
+        CHECK(strstr(r.err.text, "rank 1, for tile 0 of GEMM of h.0 in epoch 1"), "%s", r.err.text);
+    } else {
+        CHECK_OK(r.status, r.err);
+        job_compare(job, 0, r.out, 0, what);
+    }
+    mt_overlap_schedule_release(&sender);
+    for (int rank = 0; rank < 2; rank++) mt_window_free(windows[rank]);
+    free(r.out);
+}
+
+/* Slabs cut K into consecutive parts, as many as were asked for or fewer, in whole steps where K is long. */
+static void test_slabs(void) {
+    struct mt_overlap p = {.form = MT_OVERLAP_GATHER};
+    for (p.slabs = 0; p.slabs < 9; p.slabs++)
+        for (p.k = 1; p.k < 1200; p.k += p.k < 80 ? 1 : 61) {
+            int64_t end = 0, first, cols;
+            int n = mt_overlap_nslabs(&p), wanted = p.slabs > 1 ? p.slabs : 1;
+            mt_overlap_slab(&p, 0, &first);
+            for (int i = 0; i < n; i++) {
+                CHECK_EQ(mt_overlap_slab(&p, i, &cols), end);
+                CHECK(cols > 0 && (cols == first || i == n - 1) && cols <= first, "%lld columns", (long long)cols);
+                end += cols;
+            }
+            CHECK_EQ(end, p.k);
+            CHECK(n <= wanted && (p.k < 2 * wanted || n > wanted / 2), "%d of %d slabs", n, wanted);
+            CHECK(n == 1 || p.k < 64 * wanted || first % 64 == 0, "slabs of %lld", (long long)first);
+        }
+    p.form = MT_OVERLAP_SCATTER, p.slabs = 4;
+    CHECK_EQ(mt_overlap_nslabs(&p), 1);
+}
+
+int main(void) {
+    test_slabs();
+    for (int number = 0; number < 40; number++) {
+        struct job job;
+        char what[40];
+        snprintf(what, sizeof what, "gather %d", number);
+        pose(&job, number);
+        if (number < 2)
+            receive(&job, 1, 1, what);
+        else
+            receive(&job, 1 + number % 3, INT32_MAX, what);
+    }
+    return 0;
+}
