@@ -5,8 +5,6 @@
 
 static const uint64_t seed = 20261123;
 
-enum { DIRECT = 1, KEEP = 2, TRANS_A = 4, TRANS_B = 8 };
-
 struct job {
     const char *name;
     enum mt_overlap_form form;
@@ -15,41 +13,230 @@ struct job {
     enum mt_type type, out, wire;
     int64_t tile[2], chunk;
     int mix;
-    unsigned flags;
+    bool direct, keep, trans_a, trans_b;
 };
 
-/* Short names, so that a row is a line. */
-#define GATHER MT_OVERLAP_GATHER
-#define SCATTER MT_OVERLAP_SCATTER
-#define REDUCE MT_OVERLAP_REDUCE
-#define BF16 MT_BF16
-#define F16 MT_F16
-#define F32 MT_F32
 static const struct job jobs[] = {
-    {"one rank", GATHER, 1, 300, 264, 200, {300}, {264}, BF16, BF16, BF16, {128, 256}, 128, 0, 0},
-    {"even", GATHER, 2, 512, 512, 256, {256, 256}, {256, 256}, BF16, BF16, BF16, {128, 256}, 128, 0, 0},
-    {"ragged", GATHER, 3, 1001, 840, 328, {500, 1, 500}, {200, 584, 56}, BF16, BF16, BF16, {128, 256}, 100, 0, TRANS_B},
-    {"kept", GATHER, 3, 777, 264, 1032, {77, 0, 700}, {256, 8, 0}, F16, F32, F16, {128, 128}, 64, 0, KEEP},
-    {"large", GATHER, 2, 2500, 3000, 1096, {1000, 1500}, {1800, 1200}, BF16, BF16, BF16, {256, 128}, 512, 0, 0},
-    {"small tiles", GATHER, 2, 260, 272, 64, {200, 60}, {136, 136}, BF16, F32, BF16, {64, 64}, 32, 0, 0},
-    {"even", SCATTER, 2, 512, 512, 512, {256, 256}, {256, 256}, BF16, BF16, BF16, {128, 256}, 1, 0, 0},
-    {"one rank", SCATTER, 1, 300, 264, 200, {300}, {200}, BF16, BF16, BF16, {128, 256}, 1, 0, 0},
-    {"ragged", SCATTER, 3, 1000, 840, 808, {500, 1, 499}, {400, 8, 400}, BF16, F32, BF16, {128, 256}, 1, 2, 0},
-    {"f32 wire", SCATTER, 2, 648, 520, 640, {304, 344}, {512, 128}, F16, F32, F32, {128, 192}, 1, 0, TRANS_A | TRANS_B},
-    {"empty", SCATTER, 3, 520, 264, 640, {0, 416, 104}, {256, 0, 384}, BF16, BF16, BF16, {128, 128}, 1, 0, TRANS_A},
-    {"large", SCATTER, 2, 3000, 2504, 1608, {1700, 1300}, {800, 808}, BF16, BF16, BF16, {128, 256}, 1, 3, 0},
-    {"even", REDUCE, 2, 512, 512, 512, {256, 256}, {256, 256}, BF16, BF16, BF16, {128, 256}, 1, 0, 0},
-    {"ragged", REDUCE, 3, 1000, 840, 808, {500, 1, 499}, {400, 8, 400}, BF16, F32, BF16, {64, 256}, 1, 1, 0},
-    {"f32 wire", REDUCE, 2, 304, 520, 640, {4, 300}, {512, 128}, F16, F16, F32, {128, 64}, 1, 0, 0},
-    {"direct", REDUCE, 2, 1000, 520, 640, {500, 500}, {312, 328}, BF16, BF16, BF16, {128, 256}, 1, 0, DIRECT},
-    {"empty", REDUCE, 3, 200, 520, 640, {100, 100, 0}, {0, 312, 328}, BF16, BF16, BF16, {64, 128}, 1, 0, DIRECT},
+    {"one rank",
+     MT_OVERLAP_GATHER,
+     1,
+     300,
+     264,
+     200,
+     {300},
+     {264},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {128, 256},
+     .chunk = 128},
+    {"even",
+     MT_OVERLAP_GATHER,
+     2,
+     512,
+     512,
+     256,
+     {256, 256},
+     {256, 256},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {128, 256},
+     .chunk = 128},
+    {"ragged",
+     MT_OVERLAP_GATHER,
+     3,
+     1001,
+     840,
+     328,
+     {500, 1, 500},
+     {200, 584, 56},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {128, 256},
+     .chunk = 100,
+     .trans_b = true},
+    {"kept",
+     MT_OVERLAP_GATHER,
+     3,
+     777,
+     264,
+     1032,
+     {77, 0, 700},
+     {256, 8, 0},
+     MT_F16,
+     MT_F32,
+     MT_F16,
+     {128, 128},
+     .chunk = 64,
+     .keep = true},
+    {"large",
+     MT_OVERLAP_GATHER,
+     2,
+     2500,
+     3000,
+     1096,
+     {1000, 1500},
+     {1800, 1200},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {256, 128},
+     .chunk = 512},
+    {"small tiles",
+     MT_OVERLAP_GATHER,
+     2,
+     260,
+     272,
+     64,
+     {200, 60},
+     {136, 136},
+     MT_BF16,
+     MT_F32,
+     MT_BF16,
+     {64, 64},
+     .chunk = 32},
+    {"even",
+     MT_OVERLAP_SCATTER,
+     2,
+     512,
+     512,
+     512,
+     {256, 256},
+     {256, 256},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {128, 256},
+     .chunk = 1},
+    {"one rank", MT_OVERLAP_SCATTER, 1, 300, 264, 200, {300}, {200}, MT_BF16, MT_BF16, MT_BF16, {128, 256}, .chunk = 1},
+    {"ragged",
+     MT_OVERLAP_SCATTER,
+     3,
+     1000,
+     840,
+     808,
+     {500, 1, 499},
+     {400, 8, 400},
+     MT_BF16,
+     MT_F32,
+     MT_BF16,
+     {128, 256},
+     .chunk = 1,
+     .mix = 2},
+    {"f32 wire",
+     MT_OVERLAP_SCATTER,
+     2,
+     648,
+     520,
+     640,
+     {304, 344},
+     {512, 128},
+     MT_F16,
+     MT_F32,
+     MT_F32,
+     {128, 192},
+     .chunk = 1,
+     .trans_a = true,
+     .trans_b = true},
+    {"empty shares",
+     MT_OVERLAP_SCATTER,
+     3,
+     520,
+     264,
+     640,
+     {0, 416, 104},
+     {256, 0, 384},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {128, 128},
+     .chunk = 1,
+     .trans_a = true},
+    {"large",
+     MT_OVERLAP_SCATTER,
+     2,
+     3000,
+     2504,
+     1608,
+     {1700, 1300},
+     {800, 808},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {128, 256},
+     .chunk = 1,
+     .mix = 3},
+    {"even",
+     MT_OVERLAP_REDUCE,
+     2,
+     512,
+     512,
+     512,
+     {256, 256},
+     {256, 256},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {128, 256},
+     .chunk = 1},
+    {"ragged",
+     MT_OVERLAP_REDUCE,
+     3,
+     1000,
+     840,
+     808,
+     {500, 1, 499},
+     {400, 8, 400},
+     MT_BF16,
+     MT_F32,
+     MT_BF16,
+     {64, 256},
+     .chunk = 1,
+     .mix = 1},
+    {"f32 wire",
+     MT_OVERLAP_REDUCE,
+     2,
+     304,
+     520,
+     640,
+     {4, 300},
+     {512, 128},
+     MT_F16,
+     MT_F16,
+     MT_F32,
+     {128, 64},
+     .chunk = 1},
+    {"direct",
+     MT_OVERLAP_REDUCE,
+     2,
+     1000,
+     520,
+     640,
+     {500, 500},
+     {312, 328},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {128, 256},
+     .chunk = 1,
+     .direct = true},
+    {"direct, empty shares",
+     MT_OVERLAP_REDUCE,
+     3,
+     200,
+     520,
+     640,
+     {100, 100, 0},
+     {0, 312, 328},
+     MT_BF16,
+     MT_BF16,
+     MT_BF16,
+     {64, 128},
+     .chunk = 1,
+     .direct = true},
 };
-#undef GATHER
-#undef SCATTER
-#undef REDUCE
-#undef BF16
-#undef F16
-#undef F32
 
 static struct mt_overlap problem_of(const struct job *j) {
     return (struct mt_overlap){.form = j->form,
@@ -65,8 +252,8 @@ static struct mt_overlap problem_of(const struct job *j) {
                                .tile = {j->tile[0], j->tile[1]},
                                .chunk = j->chunk,
                                .mix = j->mix,
-                               .direct = j->flags & DIRECT,
-                               .keep = j->flags & KEEP};
+                               .direct = j->direct,
+                               .keep = j->keep};
 }
 
 /* ---- the reference: A and B as rounded to the type, the product, and the magnitudes of what is rounded ---- */
@@ -115,7 +302,7 @@ static struct reference make_reference(const struct job *j) {
             }
         }
         for (int64_t c = 0; c < j->cols; c++) {
-            bool twice = j->form == MT_OVERLAP_REDUCE && !(j->flags & DIRECT); /* the sum goes over the wire as well */
+            bool twice = j->form == MT_OVERLAP_REDUCE && !j->direct; /* the sum goes over the wire as well */
             error[c] += (epsilon(j->out) + (twice ? 2 * epsilon(j->wire) : 0)) * fabs(y[c]) + 1e-5 * sqrt((double)j->k);
         }
         free(line);
@@ -143,8 +330,8 @@ static void upload_all(const struct job *j, struct gpu_ranks *g, const struct re
         int64_t a[4] = {gather ? start_of(j->rows, r) : 0, gather ? j->rows[r] : j->m, gather ? 0 : share,
                         gather ? j->k : width};
         int64_t b[4] = {gather ? 0 : share, gather ? j->k : width, gather ? share : 0, gather ? width : j->cols};
-        upload(j, g->rank[r].a, want->a, j->k, a, j->flags & TRANS_A);
-        upload(j, g->rank[r].b, want->b, j->cols, b, j->flags & TRANS_B);
+        upload(j, g->rank[r].a, want->a, j->k, a, j->trans_a);
+        upload(j, g->rank[r].b, want->b, j->cols, b, j->trans_b);
     }
 }
 
@@ -193,7 +380,7 @@ static int wrong_elements(const struct job *j, int r, const char *got, const str
                         r, (long long)i, (long long)c, y, want->y[at], want->error[at]);
         }
     const char *whole = got + rows * cols * mt_type_size(j->out);
-    for (int64_t i = 0; j->flags & KEEP && i < j->m * j->k; i++) {
+    for (int64_t i = 0; j->keep && i < j->m * j->k; i++) {
         double a = mt_type_load(j->type, whole, i);
         if (a == want->a[i]) continue;
         if (!wrong++)
@@ -234,7 +421,7 @@ static int runs_job(const struct job *j) {
     char *before[MOST_GPU_RANKS] = {NULL};
     CUgraphExec exec[MOST_GPU_RANKS];
     int wrong = 0;
-    make_ranks(&g, &p, j->flags & TRANS_A, j->flags & TRANS_B, 20);
+    make_ranks(&g, &p, j->trans_a, j->trans_b, 20);
     upload_all(j, &g, &want);
     for (int r = 0; r < j->n; r++) exec[r] = capture_rank(&g.rank[r], IN_GRAPH);
     for (int run = 0; run < RUNS; run++) {
