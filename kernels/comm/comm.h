@@ -64,6 +64,12 @@ struct mt_comm {
     struct mt_comm *host;
 };
 
+/* Messages name ranks by names[nranks] from now on: those of its host communicator too. */
+static inline void mt_comm_name_ranks(struct mt_comm *comm, const int *names) {
+    comm->names = names;
+    if (comm->host) comm->host->names = names;
+}
+
 static inline int mt_comm_rank_name(const struct mt_comm *comm, int rank) {
     return comm->names ? comm->names[rank] : rank;
 }

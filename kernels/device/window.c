@@ -151,7 +151,7 @@ static enum mt_status agree(struct mt_window *window, struct card *mine, enum mt
         struct card other;
         st = mt_window_get(window, &other, 0, sizeof other, r, err);
         if (st || !other.status) continue;
-        st = mt_fail(err, (enum mt_status)other.status, "rank %d: %.439s", r, other.text);
+        st = mt_fail(err, (enum mt_status)other.status, "rank %d: %.439s", mt_window_name(window, r), other.text);
     }
     struct mt_err *last = made || st ? &ignored : err;
     enum mt_status after = mt_window_failed(window) ? MT_OK : mt_window_barrier(window, last); /* all have read it */
@@ -168,7 +168,8 @@ static enum mt_status import(struct mt_window *window, struct mt_window_memory *
         if (r == parts->rank || !card) continue;
         enum mt_status st = mt_device_import(parts->device, card->handle, &part, err);
         if (st) {
-            mt_err_context(err, "%s: reaching the memory of rank %d's GPU", mt_device_describe(parts->device), r);
+            mt_err_context(err, "%s: reaching the memory of rank %d's GPU", mt_device_describe(parts->device),
+                           mt_window_name(window, r));
             return err->status = MT_EMISSING;
         }
         memory->part[r] = part;

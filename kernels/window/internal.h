@@ -27,6 +27,7 @@ _Static_assert(sizeof(_Atomic uint64_t) == 8 && ATOMIC_LLONG_LOCK_FREE == 2, "wo
 struct mt_window_remote;
 struct mt_window {
     int rank, nranks;
+    const struct mt_comm *comm; /* has names of ranks for messages; null: of threads, by their numbers */
     int64_t size_bytes;
     double deadline_s;
     uint64_t barriers;

@@ -65,7 +65,8 @@ static enum mt_status exchange(struct opening *o, enum mt_status made, struct mt
     }
     for (int r = 0; r < n; r++)
         if (o->cards[r].status)
-            return mt_fail(err, (enum mt_status)o->cards[r].status, "rank %d: %s", r, o->cards[r].text);
+            return mt_fail(err, (enum mt_status)o->cards[r].status, "rank %d: %s", mt_comm_rank_name(o->comm, r),
+                           o->cards[r].text);
     return MT_OK;
 }
 
@@ -90,7 +91,7 @@ static enum mt_status create(struct opening *o, int64_t size_bytes, struct mt_er
 static enum mt_status map(struct opening *o, struct mt_window *w, struct mt_err *err) {
     if (o->file < 0) o->file = shm_open(o->cards[o->first].name, O_RDWR | O_CLOEXEC, 0);
     if (o->file < 0) {
-        mt_fail_errno(err, "opening the shared memory of rank %d", o->first);
+        mt_fail_errno(err, "opening the shared memory of rank %d", mt_comm_rank_name(o->comm, o->first));
         return mt_err_hint(err, "ranks of one host must share /dev/shm");
     }
     char *mapping = mmap(NULL, (size_t)w->mapping_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, o->file, 0);
@@ -127,7 +128,7 @@ enum mt_status mt_window_new(struct mt_comm *comm, const int *node, int64_t size
     struct opening o = {comm, node, .first = -1, .file = -1, .deadline_s = deadline_s};
     struct mt_window *w = mt_calloc(1, sizeof *w);
     *w = (struct mt_window){
-        .rank = comm->rank, .nranks = comm->nranks, .size_bytes = size_bytes, .deadline_s = deadline_s};
+        .rank = comm->rank, .nranks = comm->nranks, .comm = comm, .size_bytes = size_bytes, .deadline_s = deadline_s};
     w->part = mt_calloc((size_t)w->nranks, sizeof *w->part);
     o.cards = mt_calloc((size_t)w->nranks, sizeof *o.cards);
     for (int r = 0; r < w->nranks; r++) {

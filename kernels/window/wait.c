@@ -50,7 +50,7 @@ static enum mt_status look_for_abort(struct mt_window *w, struct mt_err *err) {
     if (!by) return MT_OK;
     int who = (int)by - 1;
     w->failed = true;
-    return mt_fail(err, MT_EPEER, "rank %d gave up%s%s", who, w->part[who] ? ": " : "",
+    return mt_fail(err, MT_EPEER, "rank %d gave up%s%s", mt_window_name(w, who), w->part[who] ? ": " : "",
                    w->part[who] ? mt_window_header(w, who)->reason : "");
 }
 
@@ -61,7 +61,7 @@ static enum mt_status look_for_dead(struct mt_window *w, const char *what, struc
         int64_t process = atomic_load_explicit(&mt_window_header(w, r)->process, memory_order_acquire);
         if (!process || !kill((pid_t)process, 0) || errno != ESRCH) continue;
         mt_fail(err, MT_EPEER, "rank %d: the process of rank %d (%lld) has ended, while this rank waits for %s",
-                w->rank, r, (long long)process, what);
+                mt_window_name(w, w->rank), mt_window_name(w, r), (long long)process, what);
         mt_window_abort(w, err->text);
         return MT_EPEER;
     }
@@ -76,7 +76,8 @@ enum mt_status mt_window_check(struct mt_window *w, const char *what, struct mt_
 static enum mt_status stall(struct mt_window *w, const char *what, struct mt_err *err) {
     char host[64];
     host_name(host);
-    mt_fail(err, MT_ESTALL, "rank %d on %s has waited for %g s for %s", w->rank, host, w->deadline_s, what);
+    mt_fail(err, MT_ESTALL, "rank %d on %s has waited for %g s for %s", mt_window_name(w, w->rank), host, w->deadline_s,
+            what);
     mt_window_abort(w, err->text);
     return MT_ESTALL;
 }
@@ -86,7 +87,7 @@ enum mt_status mt_window_await(struct mt_window *w, const struct mt_window_wait 
     uint64_t seen = 0, change = 0;
     double looked_s = 0;
     char what[256];
-    if (w->failed) return mt_fail(err, MT_EPEER, "rank %d waits after an error", w->rank);
+    if (w->failed) return mt_fail(err, MT_EPEER, "rank %d waits after an error", mt_window_name(w, w->rank));
     for (bool first = true;; first = false) {
         bool yes = false;
         enum mt_status st = wait->done(w, wait->of, &yes, &change, err);
@@ -160,7 +161,7 @@ enum mt_status mt_window_test(struct mt_window *w, int64_t signal, enum mt_cmp c
     struct signal_wait s = {MT_WINDOW_HEADER_BYTES + signal, cmp, value, ""};
     uint64_t change;
     *yes = false;
-    if (w->failed) return mt_fail(err, MT_EPEER, "rank %d tests a signal after an error", w->rank);
+    if (w->failed) return mt_fail(err, MT_EPEER, "rank %d tests a signal after an error", mt_window_name(w, w->rank));
     enum mt_status st = signal_done(w, &s, yes, &change, err);
     if (st) w->failed = true;
     return st || *yes ? st : look_for_abort(w, err);
@@ -170,7 +171,7 @@ enum mt_status mt_window_test(struct mt_window *w, int64_t signal, enum mt_cmp c
 
 struct barrier_wait {
     struct signal_wait signal;
-    int from;
+    int from; /* its name */
 };
 
 static void barrier_what(const void *of, uint64_t change, char *text, int size) {
@@ -183,7 +184,8 @@ enum mt_status mt_window_barrier(struct mt_window *w, struct mt_err *err) {
     w->barriers++;
     for (int round = 0, step = 1; step < w->nranks && !st; round++, step *= 2) {
         int64_t place = (int64_t)(offsetof(struct mt_window_header, barrier) + 8 * (size_t)round);
-        struct barrier_wait b = {{place, MT_CMP_GE, w->barriers, ""}, (w->rank - step + w->nranks) % w->nranks};
+        struct barrier_wait b = {{place, MT_CMP_GE, w->barriers, ""},
+                                 mt_window_name(w, (w->rank - step + w->nranks) % w->nranks)};
         st = mt_window_signal_at(w, place, 1, MT_SIGNAL_ADD, (w->rank + step) % w->nranks, err);
         if (!st) st = mt_window_await(w, &(struct mt_window_wait){signal_done, barrier_what, &b}, err);
     }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/comm/comm.h"
 #include "kernels/window/internal.h"
 
 int mt_window_rank(const struct mt_window *w) {
@@ -16,6 +17,10 @@ int mt_window_rank(const struct mt_window *w) {
 
 int mt_window_nranks(const struct mt_window *w) {
     return w->nranks;
+}
+
+int mt_window_name(const struct mt_window *w, int rank) {
+    return w->comm && rank >= 0 ? mt_comm_rank_name(w->comm, rank) : rank;
 }
 
 int64_t mt_window_size_bytes(const struct mt_window *w) {
@@ -51,7 +56,7 @@ void *mt_window_ptr(const struct mt_window *w, int64_t at, int rank) {
 static enum mt_status progress(struct mt_window *w, struct mt_err *err) {
     uint64_t done;
     int left;
-    if (w->failed) return mt_fail(err, MT_EPEER, "rank %d uses a window after an error", w->rank);
+    if (w->failed) return mt_fail(err, MT_EPEER, "rank %d uses a window after an error", mt_window_name(w, w->rank));
     return w->remote ? mt_window_remote_progress(w->remote, &done, &left, err) : MT_OK;
 }
 
@@ -120,7 +125,8 @@ static enum mt_status all_done(struct mt_window *w, void *of, bool *yes, uint64_
 static void what_is_left(const void *of, uint64_t change, char *text, int size) {
     (void)change;
     const struct mt_window *w = of;
-    snprintf(text, (size_t)size, "its puts to rank %d to be done", mt_window_remote_waits_for(w->remote));
+    snprintf(text, (size_t)size, "its puts to rank %d to be done",
+             mt_window_name(w, mt_window_remote_waits_for(w->remote)));
 }
 
 enum mt_status mt_window_quiet(struct mt_window *w, struct mt_err *err) {

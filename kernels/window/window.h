@@ -54,6 +54,7 @@ void mt_window_free(struct mt_window *window);
 
 int mt_window_rank(const struct mt_window *window);
 int mt_window_nranks(const struct mt_window *window);
+int mt_window_name(const struct mt_window *window, int rank); /* by which messages name a rank (kernels/comm/comm.h) */
 int64_t mt_window_size_bytes(const struct mt_window *window);
 
 /* The place `at` of `rank`'s part, for loads and stores of one's own; null if that rank is on another host. */

@@ -37,7 +37,7 @@ enum mt_status mt_bench_plan_build(struct mt_bench_plans *b, struct mt_bench_pla
 static enum mt_status start(struct mt_bench_plans *b, struct mt_bench_plan *p, struct mt_err *err) {
     enum mt_status st = mt_rank_wire_open(p->comm, b->kind, b->options->deadline_s, &p->wire, err);
     if (st) return st;
-    p->wire->names = p->plan->order;
+    mt_comm_name_ranks(p->wire, p->plan->order);
     return mt_executor_new(b->device, p->wire, p->lowered, NULL, b->options->deadline_s, &p->executor, err);
 }
 

@@ -154,7 +154,7 @@ static enum mt_status make_executor(struct trainer *t, struct mt_err *err) {
     t->mine.start_rss_bytes = resident_bytes();
     mt_watch_phase(MT_WATCH_SLOW, "connecting the ranks");
     if ((st = mt_rank_wire_open(t->comm, t->kind, t->options->deadline_s, &t->wire, err))) return st;
-    t->wire->names = t->plan->order;
+    mt_comm_name_ranks(t->wire, t->plan->order);
     st = mt_executor_new(t->device, t->wire, t->lowered[MT_RUN_TRAIN], t->lowered[MT_RUN_FORWARD],
                          t->options->deadline_s, &t->executor, err);
     if (!st) mt_watch_observe(query, t->executor);
