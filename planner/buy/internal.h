@@ -85,6 +85,7 @@ enum mt_status mt_buy_relax(struct searching *s, double money, const int64_t *ki
                             struct relaxed *relaxed);
 
 /* search.c */
+double mt_buy_most_money(const struct searching *s); /* of all nodes within the limits */
 enum mt_status mt_buy_sequence(struct searching *s);
 
 /* answer.c: fill in rows, next sums and what binds. item_of: [buy->nitems], the row of the purchase's items. */

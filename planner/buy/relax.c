@@ -34,15 +34,6 @@ struct relaxing {
     double scale[NLIMITS]; /* what a limit's row is divided by */
 };
 
-static double most_money(const struct searching *s) {
-    double sum = 0;
-    for (int i = 0; i < s->buy->nitems; i++) {
-        const struct mt_purchase_item *item = &s->buy->items[i].shown;
-        sum += (double)s->most[i] * (s->rent ? item->per_hour : item->price);
-    }
-    return sum;
-}
-
 static void add_limit(struct relaxing *r, enum limit limit, const char *name, double most, const double *each) {
     r->limits[limit] = -1;
     if (!(most > 0) || !isfinite(most)) {
@@ -209,7 +200,7 @@ static void read_duals(const struct relaxing *r, const struct mt_lp_solution *so
 enum mt_status mt_buy_relax(struct searching *s, double money, const int64_t *kinds, int64_t *counts, bool *found,
                             struct relaxed *relaxed) {
     static const double long_s = 1e6; /* it ends by its number of nodes */
-    struct relaxing r = {.s = s, .integer = !kinds, .kinds = kinds, .money = fmin(money, most_money(s))};
+    struct relaxing r = {.s = s, .integer = !kinds, .kinds = kinds, .money = fmin(money, mt_buy_most_money(s))};
     struct mt_lp_solution solution;
     struct mt_err why = MT_ERR_INIT;
     *found = false;

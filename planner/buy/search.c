@@ -191,7 +191,7 @@ static double first_rung(const struct searching *s, double money) {
     return least;
 }
 
-static double most_money(const struct searching *s) {
+double mt_buy_most_money(const struct searching *s) {
     double sum = 0;
     for (int i = 0; i < s->buy->nitems; i++) {
         const struct mt_purchase_item *item = &s->buy->items[i].shown;
@@ -205,7 +205,7 @@ enum mt_status mt_buy_sequence(struct searching *s) {
     bool all, ends = false;
     s->most = mt_new(&s->arena, int64_t, s->buy->nitems);
     for (int i = 0; i < s->buy->nitems; i++) s->most[i] = most_nodes(s, i);
-    s->top = fmin(s->top, most_money(s));
+    s->top = fmin(s->top, mt_buy_most_money(s));
     enum mt_status st = judge_first(s, &before, &all);
     if (st || all) return st;
     for (int again = 0; again < BATCH && !st && !ends && !is_full(s); again++) st = climb(s, -1, before, &ends);

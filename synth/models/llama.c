@@ -163,11 +163,7 @@ static int project(struct builder *b, int layer, const char *of, int x, const ch
 }
 
 static int residual(struct builder *b, int layer, const char *of, int x, int branch) {
-    char rest[64];
-    snprintf(rest, sizeof rest, "%s.dropout", of);
-    branch = mt_op_dropout(b->graph, part(b, layer, rest), branch, b->dropout);
-    snprintf(rest, sizeof rest, "%s.residual", of);
-    return mt_op_add(b->graph, part(b, layer, rest), x, branch);
+    return mt_model_residual(b->graph, part(b, layer, of), x, branch, b->dropout);
 }
 
 /* Keys and values are made apart, because a checkpoint has them so and only keys are turned; attention reads them as
@@ -229,11 +225,8 @@ static struct mt_attr rope_of(const struct mt_model *model) {
 
 static enum mt_status build(const struct mt_model *model, int64_t batch, int64_t seq, double dropout,
                             struct mt_graph *graph, struct mt_err *err) {
-    int64_t context = mt_model_get(model, "context");
-    if (seq > context)
-        return mt_fail(err, MT_EINPUT, "a sequence of %lld is longer than the model's context=%lld", (long long)seq,
-                       (long long)context);
-    enum mt_status st = make_labels(model, batch, seq, graph, err);
+    enum mt_status st = mt_model_check_seq(model, seq, err);
+    if (!st) st = make_labels(model, batch, seq, graph, err);
     if (st) return st;
     int layers = (int)mt_model_get(model, "layers");
     struct builder b = {.graph = graph, .dropout = dropout, .eps = mt_model_real(model, "eps"), .rope = rope_of(model)};

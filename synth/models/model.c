@@ -78,6 +78,21 @@ double mt_model_flops_per_token(const struct mt_model *model, int64_t seq) {
     return model->class->flops_per_token(model, seq);
 }
 
+enum mt_status mt_model_check_seq(const struct mt_model *model, int64_t seq, struct mt_err *err) {
+    int64_t context = mt_model_get(model, "context");
+    if (seq <= context) return MT_OK;
+    return mt_fail(err, MT_EINPUT, "a sequence of %lld is longer than the model's context=%lld", (long long)seq,
+                   (long long)context);
+}
+
+int mt_model_residual(struct mt_graph *graph, const char *of, int x, int branch, double dropout) {
+    char name[128];
+    snprintf(name, sizeof name, "%s.dropout", of);
+    branch = mt_op_dropout(graph, name, branch, dropout);
+    snprintf(name, sizeof name, "%s.residual", of);
+    return mt_op_add(graph, name, x, branch);
+}
+
 void mt_model_head(const struct mt_model *model, struct mt_graph *graph, int table, int x) {
     int head = table;
     if (!mt_model_get(model, "tied"))

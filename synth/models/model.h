@@ -65,6 +65,10 @@ const struct mt_model_class *const *mt_model_classes(int *count);
 /* All classes with their options and named sizes, for `--help`. */
 void mt_model_help(FILE *file);
 
+/* For builders: MT_EINPUT if a sequence is longer than the option `context`. */
+enum mt_status mt_model_check_seq(const struct mt_model *model, int64_t seq, struct mt_err *err);
+/* For builders: x + dropout(branch), whose operators are named after `of`. */
+int mt_model_residual(struct mt_graph *graph, const char *of, int x, int branch, double dropout);
 /* For builders: logits from x[batch, seq, embed], by the token table where the model is `tied`, else by weights of its
  * own, "lm_head.weight". */
 void mt_model_head(const struct mt_model *model, struct mt_graph *graph, int table, int x);

@@ -180,14 +180,6 @@ static void decode_Strip(struct mt_part *part, const struct mt_pieces *from, str
     }
 }
 
-static enum mt_status read_Replace(struct mt_json object, struct mt_part *part, struct mt_arena *arena,
-                                   struct mt_err *err) {
-    enum mt_status st = mt_part_pattern(object, part, arena, err);
-    if (!st && !(st = mt_json_string(object, "content", &part->content, err)))
-        part->content = mt_arena_strdup(arena, part->content);
-    return st;
-}
-
 static void decode_Replace(struct mt_part *part, const struct mt_pieces *from, struct mt_pieces *to) {
     struct mt_text *text = &part->scratch[0];
     for (int64_t i = 0; i < from->n; i++) {

@@ -105,14 +105,6 @@ static enum mt_found apply_Prepend(struct mt_part *part, const char *text, size_
     return MT_FOUND_NONE;
 }
 
-static enum mt_status read_Replace(struct mt_json object, struct mt_part *part, struct mt_arena *arena,
-                                   struct mt_err *err) {
-    enum mt_status st = mt_part_pattern(object, part, arena, err);
-    if (!st && !(st = mt_json_string(object, "content", &part->content, err)))
-        part->content = mt_arena_strdup(arena, part->content);
-    return st;
-}
-
 static enum mt_found apply_Replace(struct mt_part *part, const char *text, size_t length, struct mt_text *out) {
     return mt_part_replace(part, text, length, out);
 }

@@ -39,6 +39,14 @@ enum mt_status mt_part_pattern(struct mt_json object, struct mt_part *part, stru
     return mt_err_hint(err, "%s", *hint ? hint : elsewhere);
 }
 
+enum mt_status mt_part_replacement(struct mt_json object, struct mt_part *part, struct mt_arena *arena,
+                                   struct mt_err *err) {
+    enum mt_status st = mt_part_pattern(object, part, arena, err);
+    if (!st && !(st = mt_json_string(object, "content", &part->content, err)))
+        part->content = mt_arena_strdup(arena, part->content);
+    return st;
+}
+
 enum mt_found mt_part_find(struct mt_part *part, const char *text, size_t length, size_t at, size_t *from, size_t *to) {
     if (part->pattern) return mt_pattern_find(part->pattern, &part->search, text, length, at, from, to);
     size_t n = strlen(part->text);

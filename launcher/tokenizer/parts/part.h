@@ -62,6 +62,9 @@ enum mt_status mt_part_text(struct mt_json object, const char *key, struct mt_ar
                             struct mt_err *err);
 /* "pattern": {"String": ...} or {"Regex": ...}. */
 enum mt_status mt_part_pattern(struct mt_json object, struct mt_part *part, struct mt_arena *arena, struct mt_err *err);
+/* The same and "content", which replaces each match. */
+enum mt_status mt_part_replacement(struct mt_json object, struct mt_part *part, struct mt_arena *arena,
+                                   struct mt_err *err);
 /* The next match of the part's text or pattern from `at` on. */
 enum mt_found mt_part_find(struct mt_part *part, const char *text, size_t length, size_t at, size_t *from, size_t *to);
 /* Replace every match by `content`; MT_FOUND_TOO_LONG if that does not end. */

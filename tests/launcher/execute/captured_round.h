@@ -136,23 +136,34 @@ static int64_t captured_scratch(void *device, const struct mt_call *call) {
     return mt_device_backend(device, call)->scratch_bytes(call);
 }
 
-/* Returns the number of reports that were compared. */
-static int captured_compare(const struct mt_graph *g, const struct mt_choice *choice, int rank,
-                            struct mt_device *device, struct mt_comm *comm) {
+/* Build and lower the round's two programs. */
+static void captured_make(struct captured_round *round, const struct mt_choice *choice, int rank) {
     struct mt_err err = MT_ERR_INIT;
-    struct captured_round round = {.graph = g, .device = device, .comm = comm};
-    struct captured_end ends[2];
-    CHECK_OK(mt_build(g, choice, &round.train, &err), err);
-    CHECK_OK(mt_build_forward(g, choice, &round.forward, &err), err);
     struct mt_lower_options options = {.fuse = true,
                                        .latency_s = 1e-5,
                                        .bandwidth_Bps = 1e9,
                                        .scratch_bytes = captured_scratch,
-                                       .context = device,
+                                       .context = round->device,
                                        .chunks = true};
-    CHECK_OK(mt_lower(&round.train, rank, &options, &round.low[MT_RUN_TRAIN], &err), err);
-    options.states = round.low[MT_RUN_TRAIN];
-    CHECK_OK(mt_lower(&round.forward, rank, &options, &round.low[MT_RUN_FORWARD], &err), err);
+    CHECK_OK(mt_build(round->graph, choice, &round->train, &err), err);
+    CHECK_OK(mt_build_forward(round->graph, choice, &round->forward, &err), err);
+    CHECK_OK(mt_lower(&round->train, rank, &options, &round->low[MT_RUN_TRAIN], &err), err);
+    options.states = round->low[MT_RUN_TRAIN];
+    CHECK_OK(mt_lower(&round->forward, rank, &options, &round->low[MT_RUN_FORWARD], &err), err);
+}
+
+static void captured_release(struct captured_round *round) {
+    for (int r = 0; r < MT_NRUNS; r++) mt_lowered_free(round->low[r]);
+    mt_program_release(&round->train);
+    mt_program_release(&round->forward);
+}
+
+/* Returns the number of reports that were compared. */
+static int captured_compare(const struct mt_graph *g, const struct mt_choice *choice, int rank,
+                            struct mt_device *device, struct mt_comm *comm) {
+    struct captured_round round = {.graph = g, .device = device, .comm = comm};
+    struct captured_end ends[2];
+    captured_make(&round, choice, rank);
     for (int whole = 0; whole < 2; whole++) captured_run(&round, whole, &ends[whole]);
     CHECK_EQ(ends[0].nreports, CAPTURED_STEPS + EVALUATIONS);
     for (int i = 0; i < ends[0].nreports; i++)
@@ -168,9 +179,7 @@ static int captured_compare(const struct mt_graph *g, const struct mt_choice *ch
         free(ends[0].states[v]), free(ends[1].states[v]);
     }
     for (int whole = 0; whole < 2; whole++) free(ends[whole].states);
-    for (int r = 0; r < MT_NRUNS; r++) mt_lowered_free(round.low[r]);
-    mt_program_release(&round.train);
-    mt_program_release(&round.forward);
+    captured_release(&round);
     return ends[0].nreports;
 }
 

@@ -28,28 +28,15 @@ static struct mt_comm *comm_of(void) {
 /* What a choice's program reports; the number of its overlapped instructions. */
 static int run_of(const struct mt_graph *g, const struct mt_choice *choice, struct mt_comm *comm,
                   struct captured_end *end) {
-    struct mt_err err = MT_ERR_INIT;
     struct captured_round round = {.graph = g, .device = device, .comm = comm};
-    struct mt_lower_options options = {.fuse = true,
-                                       .latency_s = 1e-5,
-                                       .bandwidth_Bps = 1e9,
-                                       .scratch_bytes = captured_scratch,
-                                       .context = device,
-                                       .chunks = true};
     int overlapped = 0;
-    CHECK_OK(mt_build(g, choice, &round.train, &err), err);
-    CHECK_OK(mt_build_forward(g, choice, &round.forward, &err), err);
-    CHECK_OK(mt_lower(&round.train, rank, &options, &round.low[MT_RUN_TRAIN], &err), err);
+    captured_make(&round, choice, rank);
     for (int i = 0; i < round.low[MT_RUN_TRAIN]->ninstrs; i++)
         overlapped += round.low[MT_RUN_TRAIN]->instrs[i].what == MT_LOWERED_OVERLAP;
-    options.states = round.low[MT_RUN_TRAIN];
-    CHECK_OK(mt_lower(&round.forward, rank, &options, &round.low[MT_RUN_FORWARD], &err), err);
     captured_run(&round, true, end);
     for (int v = 0; v < g->nvalues; v++) free(end->states[v]);
     free(end->states);
-    for (int r = 0; r < MT_NRUNS; r++) mt_lowered_free(round.low[r]);
-    mt_program_release(&round.train);
-    mt_program_release(&round.forward);
+    captured_release(&round);
     return overlapped;
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/base/file.h"
 #include "launcher/run/run.h"
 #include "tests/check.h"
+#include "tests/lines.h"
 
 static char path[] = "/tmp/motley-run-XXXXXX";
 
@@ -125,27 +126,15 @@ static void test_refusals(void) {
 /* What people see; spaces count as one. */
 static void test_print(void) {
     struct mt_run_doc run;
-    char *text, *squeezed;
-    size_t length, n = 0;
     fill(&run);
     CHECK_TEXT(mt_run_step_text(&run, &run.arena),
                "step 212 ms, predicted 250 ms (-15.0%, below the band of -6% +12%)");
-    FILE *file = open_memstream(&text, &length);
     struct mt_tables doc = MT_TABLES_INIT;
     mt_run_tables(&run, &doc);
-    mt_tables_write(&doc, MT_TABLES_TEXT, file);
-    mt_tables_release(&doc);
-    fclose(file);
-    squeezed = malloc(length + 1);
-    for (size_t i = 0; i < length; i++)
-        if (text[i] != ' ' || (n && squeezed[n - 1] != ' ')) squeezed[n++] = text[i];
-    squeezed[n] = 0;
     static const char *const lines[] = {"run finished, by", "steps 11 to 110 of 96 tokens", "loss 5.5000 to 0.0550",
                                         "validation 5.6000 after step 10\n 2.2500 after step 110\n",
                                         " 0 a cpu, 2 threads 5 200 ms 188 ms 12.5 ms 500 ms 62.5 ms 2.00 MiB 1.00 MiB"};
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        CHECK(strstr(squeezed, lines[i]), "no \"%s\" in:\n%s", lines[i], text);
-    free(text), free(squeezed);
+    check_lines(&doc, lines, sizeof lines / sizeof *lines);
     run.predicted_step_s = 0;
     CHECK_TEXT(mt_run_step_text(&run, &run.arena), "step 212 ms");
     mt_run_release(&run);

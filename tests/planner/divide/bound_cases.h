@@ -149,9 +149,7 @@ static inline void all_try(struct bound_case *c, int nprograms, struct bound_tal
         if (isinf(step_s)) continue;
         built++;
         if (step_s >= c->bound_s) continue;
-        printf("seed %llu, program %d: %g s, %.3f%% below the bound of %g s\n", (unsigned long long)c->seed, i, step_s,
-               100 * (1 - step_s / c->bound_s), c->bound_s);
-        tally->below++;
+        bound_tell_below(c, "program", i, step_s, tally);
     }
     tally->plans += built;
     if (c->fitted) tally->fitted += built;

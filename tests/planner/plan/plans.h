@@ -4,6 +4,7 @@
 
 #include "planner/plan/tables.h"
 #include "tests/edited.h"
+#include "tests/lines.h"
 
 static inline void add_prediction(struct mt_plan *p) {
     memset(p->cluster_hash, 'c', 32);
@@ -104,22 +105,11 @@ static inline struct mt_plan *make_mesh(void) {
     return p;
 }
 
-/* Takes the plan. Its tables have these lines; spaces count as one. */
+/* Takes the plan. Its tables have these pieces of lines, where spaces count as one. */
 static inline void check_printed(struct mt_plan *p, const char *const *lines, size_t nlines) {
-    char *text, *squeezed;
-    size_t length, n = 0;
-    FILE *file = open_memstream(&text, &length);
     struct mt_tables doc = MT_TABLES_INIT;
     mt_plan_tables(p, &doc);
-    mt_tables_write(&doc, MT_TABLES_TEXT, file);
-    mt_tables_release(&doc);
-    fclose(file);
-    squeezed = malloc(length + 1);
-    for (size_t i = 0; i < length; i++)
-        if (text[i] != ' ' || (n && squeezed[n - 1] != ' ')) squeezed[n++] = text[i];
-    squeezed[n] = 0;
-    for (size_t i = 0; i < nlines; i++) CHECK(strstr(squeezed, lines[i]), "no \"%s\" in:\n%s", lines[i], text);
-    free(text), free(squeezed);
+    check_lines(&doc, lines, nlines);
     mt_plan_free(p);
 }
 

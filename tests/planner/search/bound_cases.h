@@ -122,7 +122,7 @@ static struct mt_plan *bound_new_plan(const struct bound_case *c, int nranks, co
 
 /* The most that a rank holds of a plan's program, and its step. */
 static inline double bound_predict(const struct bound_case *c, struct mt_plan *p, const int *device, bool *fits,
-                            int64_t *arena_bytes) {
+                                   int64_t *arena_bytes) {
     struct mt_costs costs = {.cluster = c->cluster, .nranks = p->nranks, .device = device};
     struct mt_program program;
     struct mt_prediction prediction;
@@ -263,6 +263,13 @@ struct bound_tally {
     int plans, fitted, misfits, below;
 };
 
+static inline void bound_tell_below(const struct bound_case *c, const char *what, int i, double step_s,
+                                    struct bound_tally *tally) {
+    printf("seed %llu, %s %d: %g s, %.3f%% below the bound of %g s\n", (unsigned long long)c->seed, what, i, step_s,
+           100 * (1 - step_s / c->bound_s), c->bound_s);
+    tally->below++;
+}
+
 /* Plans of one cluster, as many as fit of at most eight times as many. */
 static inline void bound_try(struct bound_case *c, int nplans, struct bound_tally *tally) {
     int fit = 0;
@@ -272,9 +279,7 @@ static inline void bound_try(struct bound_case *c, int nplans, struct bound_tall
         if (isinf(step_s)) continue;
         fit++;
         if (step_s >= c->bound_s && !bound_says_none(c)) continue;
-        printf("seed %llu, plan %d: %g s, %.3f%% below the bound of %g s\n", (unsigned long long)c->seed, i, step_s,
-               100 * (1 - step_s / c->bound_s), c->bound_s);
-        tally->below++;
+        bound_tell_below(c, "plan", i, step_s, tally);
     }
     tally->plans += fit;
     if (c->fitted) tally->fitted += fit;

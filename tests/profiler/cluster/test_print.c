@@ -5,6 +5,7 @@
 #include "kernels/base/number/rng.h"
 #include "profiler/cluster/tables.h"
 #include "profiler/describe/describe.h"
+#include "tests/lines.h"
 #include "tests/profiler/clusters.h"
 
 static const uint64_t seed = 7;
@@ -16,19 +17,9 @@ static int below(int bound) {
 
 /* The print-out, with runs of spaces made one. */
 static char *printed(const struct mt_cluster *c) {
-    char *text = NULL;
-    size_t length;
-    FILE *file = open_memstream(&text, &length);
     struct mt_tables doc = MT_TABLES_INIT;
     mt_cluster_tables(c, &doc);
-    mt_tables_write(&doc, MT_TABLES_TEXT, file);
-    mt_tables_release(&doc);
-    fclose(file);
-    char *to = text;
-    for (const char *at = text; *at; at++)
-        if (*at != ' ' || (to > text && to[-1] != ' ')) *to++ = *at;
-    *to = 0;
-    return text;
+    return squeezed(&doc);
 }
 
 static void check_line(const char *text, const char *line) {
