@@ -90,14 +90,11 @@ static void waits_of(const struct mt_overlap_schedule *s, int first, int end, in
 static struct tile_row tile_row(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s, int t,
                                 int first, int end) {
     const struct mt_overlap_tile *tile = &s->tiles[t];
-    for (int w = tile->first_wait + 1; w < tile->first_wait + tile->nwaits; w++)
-        assert(s->waits[w - 1].k <= s->waits[w].k);
     struct tile_row row = {.staged = tile->from == MT_OVERLAP_STAGED,
                            .from_row = (int32_t)tile->from_row,
                            .row = (int32_t)tile->row,
                            .column = (int32_t)tile->col,
                            .more = 1,
-                           .first_wait = tile->first_wait,
                            .nwaits = tile->nwaits,
                            .first_signal = first,
                            .nsignals = end - first};
@@ -204,9 +201,22 @@ static void order_tiles(const struct mt_overlap *p, const struct mt_overlap_sche
     for (int t = 0; t < s->ntiles; t++) order[t] = sorted[next[order[t]]++].tile;
 }
 
+/* A tile's waits once more, in the order of K, as the kernel keeps them; where they begin. */
+static int32_t add_tile_waits(const struct mt_overlap_tile *tile, struct tables *to) {
+    int first = to->nwaits;
+    for (int w = tile->first_wait; w < tile->first_wait + tile->nwaits; w++) {
+        int at = to->nwaits++;
+        for (; at > first && to->waits[at - 1].slab > to->waits[w].slab; at--) to->waits[at] = to->waits[at - 1];
+        to->waits[at] = to->waits[w];
+    }
+    return first;
+}
+
 static void make_tables(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s, struct tables *to) {
+    int of_tiles = 0;
+    for (int t = 0; t < s->ntiles; t++) of_tiles += s->tiles[t].nwaits;
     to->nwaits = s->nwaits, to->nsignals = s->nputs;
-    to->waits = mt_new(&to->arena, struct wait_row, s->nwaits);
+    to->waits = mt_new(&to->arena, struct wait_row, s->nwaits + of_tiles);
     to->signals = mt_new(&to->arena, struct signal_row, s->nputs);
     for (int w = 0; w < s->nwaits; w++)
         to->waits[w] = (struct wait_row){(int32_t)mt_overlap_flag_place(p, s->waits[w].flag), s->waits[w].count,
@@ -227,7 +237,8 @@ static void make_tables(const struct mt_overlap *p, int me, const struct mt_over
             continue;
         }
         mt_arena_grow(&to->arena, &to->tiles, to->ntiles, &to->tiles_capacity, sizeof *to->tiles);
-        to->tiles[to->ntiles++] = tile_row(p, me, s, t, first_put[t], first_put[t + 1]);
+        to->tiles[to->ntiles] = tile_row(p, me, s, t, first_put[t], first_put[t + 1]);
+        to->tiles[to->ntiles++].first_wait = add_tile_waits(&s->tiles[t], to);
     }
 }
 
