@@ -80,6 +80,17 @@ static struct mt_cost rate_of_gpu(const struct mt_costs *costs, int rank, const 
 static const double fused_rate = 0.97, fused_tile_s = 2.2e-6, fused_small_slower = 1.08 /* tiles of 128 by 128 */;
 enum { FUSED_STREAMS = 16, COPIES_A_PUT = 2 /* its rows, and its flags */ };
 
+/* Puts of a gather on their way at a time: movers, three warps a block, take pieces of a put of 16 KiB each in the
+ * order of puts. */
+static int puts_in_flight(const struct mt_overlap *p, int blocks) {
+    enum { MOVERS = 3, PIECE_BYTES = 16 << 10 };
+    int64_t cols;
+    mt_overlap_slab(p, 0, &cols);
+    double bytes = (double)p->chunk * (double)cols * (double)mt_type_size(p->wire);
+    double puts = ceil((double)blocks * MOVERS * PIECE_BYTES / fmax(bytes, 1));
+    return puts < FUSED_STREAMS ? (int)puts : FUSED_STREAMS;
+}
+
 /* A GPU: one kernel, with a tile on each multiprocessor. */
 static struct mt_cost rate_of_fused(const struct mt_costs *costs, int rank, const struct mt_overlap *p, struct whole w,
                                     const struct mt_cluster_class *class, struct mt_overlap_rates *rates) {
@@ -93,7 +104,7 @@ static struct mt_cost rate_of_fused(const struct mt_costs *costs, int rank, cons
     rates->within = true;
     rates->tile_s = fused_tile_s;
     rates->memory_Bps /= rates->workers;
-    rates->streams = FUSED_STREAMS;
+    rates->streams = p->form == MT_OVERLAP_GATHER ? puts_in_flight(p, rates->workers) : FUSED_STREAMS;
     return cost;
 }
 
@@ -269,9 +280,9 @@ static enum mt_status try_fused(struct choosing *c, const struct mt_overlap *p, 
         double error;
         bool nominal;
         base.tile[1] = columns[w];
-        mt_predict_overlap_rates(c->costs, &base, c->group, c->arena, &rates, &links, &error, &nominal);
         for (int i = 0; !st && mt_overlap_candidate(&base, i, &tried); i++) {
             struct mt_overlap_prediction found;
+            mt_predict_overlap_rates(c->costs, &tried, c->group, c->arena, &rates, &links, &error, &nominal);
             st = mt_overlap_predict_problem(&tried, rates, &links, &found, err);
             if (!st) consider(c, &tried, found.s);
         }

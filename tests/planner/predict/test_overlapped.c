@@ -179,10 +179,11 @@ static void test_choice(void) {
  * then slabs win. Where it takes no time to speak of they do not. */
 static void test_slabs(void) {
     static const bool straight[3] = {false, false, false};
-    for (int slow = 0; slow < 2; slow++) {
+    for (int i = 0; i < 4; i++) {
+        int slow = i / 2;
         struct setting s;
         double as_is_s, best_s;
-        begin(&s, "h200:1x2", MT_OVERLAP_GATHER, shapes[1], MT_BF16);
+        begin(&s, "h200:1x2", MT_OVERLAP_GATHER, shapes[i % 2], MT_BF16);
         struct mt_cluster_link *link = &s.cluster->links[s.cluster->nodes[0].inside];
         double flops = s.cluster->classes[0].flops[MT_BF16] * s.cluster->classes[0].calibration;
         double gemm_s = 2.0 * (double)s.problem.m * (double)s.problem.cols * (double)s.problem.k / N / flops;
