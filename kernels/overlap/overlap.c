@@ -251,8 +251,8 @@ bool mt_overlap_equal(const struct mt_overlap *a, const struct mt_overlap *b) {
            a->direct == b->direct && a->keep == b->keep && a->tf32 == b->tf32 && a->how == b->how &&
            a->ngroups == b->ngroups &&
            (!a->ngroups || !memcmp(a->groups, b->groups, (size_t)a->ngroups * sizeof *a->groups)) &&
-           !memcmp(a->rows, b->rows, (size_t)a->n * sizeof *a->rows) &&
-           !memcmp(a->shares, b->shares, (size_t)a->n * sizeof *a->shares);
+           (!a->n || (!memcmp(a->rows, b->rows, (size_t)a->n * sizeof *a->rows) &&
+                      !memcmp(a->shares, b->shares, (size_t)a->n * sizeof *a->shares)));
 }
 
 void mt_overlap_schedule(const struct mt_overlap *p, int me, struct mt_overlap_schedule *schedule) {
