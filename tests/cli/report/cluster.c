@@ -274,7 +274,7 @@ static void check_gemms(const json_t *class, const struct picture *p, const stru
 static void check_roofline(const json_t *class, int number) {
     char id[48], text[MOST_CELLS][TEXT];
     struct cells row = {.text = text};
-    struct scale x, y;
+    struct scale x = {.log = true}, y = {.log = true};
     snprintf(id, sizeof id, "roofline-%d-wide", number);
     struct picture p = picture_of(id);
     if (!find_scale(&p, true, &x) || !find_scale(&p, false, &y)) {

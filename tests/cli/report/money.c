@@ -4,7 +4,7 @@
 void check_whatif(const json_t *whatif) {
     const json_t *rows = json_object_get(json_array_get(json_object_get(whatif, "models"), 0), "rows"), *row;
     struct picture p = picture_of("alternatives-rates-wide");
-    struct scale x;
+    struct scale x = {0};
     size_t k;
     int dots = 0;
     if (!find_scale(&p, true, &x)) differ("rates: no scale");
@@ -25,7 +25,7 @@ void check_whatif(const json_t *whatif) {
 void check_purchase(const json_t *purchase) {
     const json_t *rows = json_object_get(purchase, "rows"), *row;
     struct picture p = picture_of("purchases-wide");
-    struct scale x, y;
+    struct scale x = {0}, y = {0};
     size_t k;
     int dots = 0;
     if (!find_scale(&p, true, &x) || !find_scale(&p, false, &y)) differ("purchases: no scale");

@@ -144,7 +144,8 @@ static inline double at_pixel(const struct scale *s, double pixel) {
     return s->log ? exp(s->a + s->b * pixel) : s->a + s->b * pixel;
 }
 
-/* From grid lines and the ticks at them: numbers of the axis' unit, which its title has in parentheses. */
+/* From grid lines and the ticks at them: numbers of the axis' unit, which its title has in parentheses. An axis is taken
+ * for linear where it can be; two ticks do not tell, so say in s->log that it is logarithmic where that is known. */
 static inline bool find_scale(const struct picture *p, bool horizontal, struct scale *s) {
     double pixels[MOST_TICKS], values[MOST_TICKS], factor = 1;
     int n = 0;
@@ -170,7 +171,7 @@ static inline bool find_scale(const struct picture *p, bool horizontal, struct s
         }
     }
     if (n < 2) return false;
-    *s = (struct scale){.b = (values[n - 1] - values[0]) / (pixels[n - 1] - pixels[0])};
+    *s = (struct scale){.log = s->log, .b = (values[n - 1] - values[0]) / (pixels[n - 1] - pixels[0])};
     s->a = values[0] - s->b * pixels[0];
     for (int i = 0; i < n; i++)
         s->log |= fabs(at_pixel(&(struct scale){false, s->a, s->b}, pixels[i]) - values[i]) >

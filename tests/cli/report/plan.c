@@ -50,7 +50,7 @@ static void check_holders(const json_t *plan) {
 
 static void check_memory(const json_t *plan) {
     struct picture p = picture_of("memory-wide");
-    struct scale x;
+    struct scale x = {0};
     int rank = -1, count, part = 0, checked = 0;
     if (!find_scale(&p, true, &x)) differ("memory: no scale");
     for (int i = 0; i < p.n; i++) {
@@ -92,7 +92,7 @@ void read_trace(const json_t *trace) {
  * the same times. */
 static void check_timeline(void) {
     struct picture p = picture_of("timeline-wide");
-    struct scale x;
+    struct scale x = {0};
     char text[MOST_CELLS][TEXT];
     struct cells row = {.text = text};
     const char *at = find_table(page, "timeline");
@@ -149,7 +149,7 @@ static void check_timeline(void) {
 /* Lines of the picture against the rows of its table; the most against the document, and the limit. */
 static void check_live(const json_t *plan) {
     struct picture p = picture_of("memory-over-time-wide");
-    struct scale x, y;
+    struct scale x = {0}, y = {0};
     char text[MOST_CELLS][TEXT], who[TEXT] = "";
     struct cells row = {.text = text};
     const char *at = find_table(page, "memory-over-time");
@@ -203,7 +203,7 @@ static double step_named(const json_t *plan, const char *label) {
 static void check_alternatives(const json_t *plan) {
     const json_t *f = json_object_get(plan, "prediction");
     struct picture p = picture_of("alternatives-wide");
-    struct scale x;
+    struct scale x = {0};
     double low = NAN, high = NAN, above = real_at(f, "error"),
            below = json_object_get(f, "error_below") ? real_at(f, "error_below") : above;
     int checked = 0;

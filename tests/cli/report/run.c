@@ -36,7 +36,7 @@ static int per_point(int n) {
 static void check_loss(const json_t *run) {
     struct picture p = picture_of("loss-wide");
     const json_t *losses = json_object_get(run, "losses");
-    struct scale x, y;
+    struct scale x = {0}, y = {0};
     int n = (int)json_array_size(losses), lines = 0;
     double *values = malloc((size_t)(n + 1) * sizeof *values);
     if (!values) abort();
@@ -56,7 +56,7 @@ static void check_loss(const json_t *run) {
 static void check_course(const char *id, int column, double predicted, double low, double high) {
     char name[48], text[MOST_CELLS][TEXT];
     struct cells row = {.text = text};
-    struct scale x, y;
+    struct scale x = {0}, y = {0};
     double top = INFINITY, xs[MOST_POINTS], ys[MOST_POINTS];
     int lines = 0, dashed = 0, rows = 0, per = per_point(nsteps);
     snprintf(name, sizeof name, "%s-wide", id);
@@ -103,7 +103,7 @@ static void check_course(const char *id, int column, double predicted, double lo
 }
 
 static void check_ranks(const json_t *run) {
-    struct scale x;
+    struct scale x = {0};
     struct picture p = picture_of("run-ranks-wide");
     int rank = -1;
     bool measured = false, first_part = true;
