@@ -114,13 +114,22 @@ enum mt_status mt_device_copy_in(struct mt_device *device, void *to, const void 
     return device->class->copy_in(device, to, from, size_bytes, err);
 }
 
+/* Copies are synchronous, so a short pattern goes many times into each. */
 enum mt_status mt_device_repeat(struct mt_device *device, void *to, int64_t size_bytes, const void *pattern,
                                 int64_t pattern_bytes, struct mt_err *err) {
+    enum { BLOCK = 1 << 20 };
+    int64_t most = size_bytes < BLOCK ? size_bytes : BLOCK, times = most / pattern_bytes;
+    if (times < 2) times = 1;
+    int64_t block_bytes = times * pattern_bytes;
+    char *block = times > 1 ? mt_malloc((size_t)block_bytes) : NULL;
+    for (int64_t i = 0; block && i < times; i++) memcpy(block + i * pattern_bytes, pattern, (size_t)pattern_bytes);
     enum mt_status st = MT_OK;
-    for (int64_t done = 0; done < size_bytes && !st; done += pattern_bytes) {
+    for (int64_t done = 0; done < size_bytes && !st; done += block_bytes) {
         int64_t left = size_bytes - done;
-        st = mt_device_copy_in(device, (char *)to + done, pattern, left < pattern_bytes ? left : pattern_bytes, err);
+        st = mt_device_copy_in(device, (char *)to + done, block ? block : pattern,
+                               left < block_bytes ? left : block_bytes, err);
     }
+    free(block);
     return st;
 }
 

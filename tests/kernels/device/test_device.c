@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "kernels/comm/comm.h"
+#include "kernels/device/class.h"
 #include "kernels/device/device.h"
 #include "tests/check.h"
 
@@ -239,6 +240,10 @@ static void test_memory(void) {
     CHECK_OK(mt_device_repeat(device, repeated, 4096, "abcde", 5, &err), err);
     for (int i = 0; i < 4096; i++) CHECK_EQ(repeated[i], "abcde"[i % 5]);
     CHECK_EQ(repeated[4096], 9);
+    repeated = memory[3]; /* by many copies */
+    CHECK_OK(mt_device_repeat(device, repeated, (3 << 20) - 1, "abcde", 5, &err), err);
+    for (int i = 0; i < (3 << 20) - 1; i++) CHECK_EQ(repeated[i], "abcde"[i % 5]);
+    CHECK_EQ(repeated[(3 << 20) - 1], 9);
     for (int i = 0; i < 4; i++) mt_device_free(device, memory[(i + 2) % 5]); /* the last by closing */
     mt_device_free(device, NULL);
     void *none;
@@ -246,6 +251,29 @@ static void test_memory(void) {
     CHECK(strstr(err.text, "GB free"), "%s", err.text);
     int64_t available = mt_device_memory_bytes(device);
     CHECK(available > 1 << 20 && available < (int64_t)1 << 50, "%lld", (long long)available);
+}
+
+static int copies;
+
+static enum mt_status count_copy(struct mt_device *counted, void *to, const void *from, int64_t size_bytes,
+                                 struct mt_err *err) {
+    (void)counted, (void)err;
+    memcpy(to, from, (size_t)size_bytes);
+    copies++;
+    return MT_OK;
+}
+
+/* Where each copy is a turn to a GPU and back, a short pattern is not copied by itself. */
+static void test_repeat_in_few_copies(void) {
+    const struct mt_device_class class = {.copy_in = count_copy};
+    struct mt_device counted = {.class = &class};
+    struct mt_err err = MT_ERR_INIT;
+    int64_t size_bytes = 5 << 20;
+    char *memory = mt_malloc((size_t)size_bytes);
+    CHECK_OK(mt_device_repeat(&counted, memory, size_bytes, "\377\376", 2, &err), err);
+    CHECK(copies <= 5, "%d copies", copies);
+    for (int64_t i = 0; i < size_bytes; i++) CHECK_EQ((unsigned char)memory[i], i % 2 ? 254 : 255);
+    free(memory);
 }
 
 /* A real operator, by the backend that the device names. */
@@ -290,6 +318,7 @@ int main(void) {
     test_free();
     test_copies_and_events();
     test_memory();
+    test_repeat_in_few_copies();
     test_backend();
     for (int s = 0; s < 2; s++) {
         mt_stream_free(stream[s]);
