@@ -181,6 +181,7 @@ static void release(struct mt_comm *comm) {
     while (*place && *place != nccl) place = &(*place)->next;
     if (*place) *place = nccl->next;
     pthread_mutex_unlock(&all_lock);
+    cuda_nccl_forget_order(nccl);
     if (nccl->world && !nccl->broken) finalize(nccl);
     bool left = nccl->broken ? leave_by(nccl, ncclCommAbort, abort_s) : leave_by(nccl, ncclCommDestroy, leave_s);
     while (nccl->stages) {
@@ -201,8 +202,9 @@ static enum mt_status queued(struct nccl *nccl, enum mt_status st, struct mt_err
     return st;
 }
 
-static enum mt_status usable(const struct nccl *nccl, const char *what, struct mt_err *err) {
-    if (!nccl->broken && nccl->world) return MT_OK;
+/* Before work is enqueued. */
+static enum mt_status prepare(struct nccl *nccl, const struct cuda_queue *queue, const char *what, struct mt_err *err) {
+    if (!nccl->broken && nccl->world) return cuda_nccl_keep_order(nccl, queue, err);
     return mt_fail(err, MT_EPEER, "%s: an earlier collective did not end", what);
 }
 
@@ -211,14 +213,14 @@ static enum mt_status queue_on(struct mt_comm *comm, const void *stream, const s
                                struct mt_err *err) {
     (void)tag; /* NCCL matches collectives by their order, and has schedules of its own, but none that knows nodes */
     struct nccl *nccl = (struct nccl *)comm;
-    enum mt_status st = usable(nccl, mt_coll_name(problem->kind), err);
+    enum mt_status st = prepare(nccl, stream, mt_coll_name(problem->kind), err);
     return st ? st : queued(nccl, cuda_nccl_problem(nccl, stream, problem, schedule, group, buffer, err), err);
 }
 
 static enum mt_status queue_arrays(struct mt_comm *comm, const void *stream, const struct mt_coll *problem,
                                    const int *group, const struct mt_comm_arrays *arrays, struct mt_err *err) {
     struct nccl *nccl = (struct nccl *)comm;
-    enum mt_status st = usable(nccl, mt_coll_name(problem->kind), err);
+    enum mt_status st = prepare(nccl, stream, mt_coll_name(problem->kind), err);
     return st ? st : queued(nccl, cuda_nccl_arrays(nccl, stream, problem, group, arrays, err), err);
 }
 
@@ -226,7 +228,7 @@ enum mt_status cuda_nccl_exchange(struct mt_comm *comm, const struct cuda_queue 
                                   const struct cuda_nccl_message *messages, int count, const char *what,
                                   struct mt_err *err) {
     struct nccl *nccl = (struct nccl *)comm;
-    enum mt_status st = usable(nccl, what, err);
+    enum mt_status st = prepare(nccl, queue, what, err);
     return st ? st : queued(nccl, cuda_nccl_messages(nccl, queue, messages, count, what, err), err);
 }
 

@@ -81,7 +81,7 @@ enum mt_status cuda_nccl_comm_of(struct nccl *nccl, const struct cuda_queue *que
     if (!*comm) return st;
     struct cuda_nccl_group *g =
         mt_malloc(sizeof *g + size_bytes); /* it exists, even after a failure, and must be released */
-    *g = (struct cuda_nccl_group){nccl->groups, *comm, problem->n};
+    *g = (struct cuda_nccl_group){.next = nccl->groups, .nccl = *comm, .n = problem->n};
     memcpy(g->ranks, group, size_bytes);
     nccl->groups = g;
     return st;

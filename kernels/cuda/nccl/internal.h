@@ -12,6 +12,7 @@
 struct cuda_nccl_group {
     struct cuda_nccl_group *next;
     ncclComm_t nccl;
+    CUgraph graph; /* null, or as struct nccl's */
     int n;
     int ranks[];
 };
@@ -32,6 +33,8 @@ struct nccl {
     ncclComm_t world; /* null: aborted */
     struct cuda_nccl_group *groups;
     struct cuda_nccl_stage *stages;
+    bool captured; /* some of its work */
+    CUgraph graph; /* of order.c; null: not captured */
     bool broken;
 };
 
@@ -49,6 +52,10 @@ enum mt_status cuda_nccl_join(struct nccl *nccl, const ncclUniqueId *id, int ran
 /* The communicator of the problem's group, created when the group is first met. */
 enum mt_status cuda_nccl_comm_of(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
                                  const int *group, ncclComm_t *comm, struct mt_err *err);
+
+/* Before work is enqueued: whatever was captured, it is done in the order in which it is enqueued. */
+enum mt_status cuda_nccl_keep_order(struct nccl *nccl, const struct cuda_queue *queue, struct mt_err *err);
+void cuda_nccl_forget_order(struct nccl *nccl); /* before communicators are freed */
 
 /* The implementation of a ReduceScatter or AllGather: nccl->impl if it can run the problem, else the cheapest. */
 enum mt_nccl_impl cuda_nccl_impl_of(const struct nccl *nccl, const struct mt_coll *problem);
