@@ -256,8 +256,8 @@ static void test_memory(void) {
 static int copies;
 
 static enum mt_status count_copy(struct mt_device *counted, void *to, const void *from, int64_t size_bytes,
-                                 struct mt_err *err) {
-    (void)counted, (void)err;
+                                 struct mt_err *error) {
+    (void)counted, (void)error;
     memcpy(to, from, (size_t)size_bytes);
     copies++;
     return MT_OK;
@@ -267,7 +267,6 @@ static enum mt_status count_copy(struct mt_device *counted, void *to, const void
 static void test_repeat_in_few_copies(void) {
     const struct mt_device_class class = {.copy_in = count_copy};
     struct mt_device counted = {.class = &class};
-    struct mt_err err = MT_ERR_INIT;
     int64_t size_bytes = 5 << 20;
     char *memory = mt_malloc((size_t)size_bytes);
     CHECK_OK(mt_device_repeat(&counted, memory, size_bytes, "\377\376", 2, &err), err);
