@@ -92,12 +92,19 @@ double mt_scale_at(const struct mt_scale *a, double value) {
     return a->start + part * (a->end - a->start);
 }
 
+/* Of a logarithmic axis, where each tick has one digit that is not 0: as many decimals as show it. */
+static int decimals_of(enum mt_unit unit, struct mt_prefix prefix, double value) {
+    double number = (unit == MT_UNIT_FRACTION || unit == MT_UNIT_CHANGE ? 100 : 1) * value / prefix.factor;
+    return number < 1 ? (int)ceil(-log10(number) - 1e-9) : 0;
+}
+
 char *mt_scale_tick_text(const struct mt_scale *a, double value, char out[32]) {
     char text[MT_UNIT_TEXT_BYTES];
+    struct mt_prefix prefix = mt_unit_prefix(a->unit, value, value);
     if (a->log && a->unit == MT_UNIT_SECONDS)
         snprintf(out, 32, "%.10g", value / a->factor);
     else if (a->log)
-        snprintf(out, 32, "%s", mt_unit_text(a->unit, mt_unit_prefix(a->unit, value, value), 0, value, text));
+        snprintf(out, 32, "%s", mt_unit_text(a->unit, prefix, decimals_of(a->unit, prefix, value), value, text));
     else
         snprintf(out, 32, "%.*f", a->decimals, value / a->factor);
     if (!a->log && !strtod(out, NULL)) snprintf(out, 32, "0");

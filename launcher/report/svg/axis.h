@@ -1,8 +1,9 @@
 /* Scales and axes: a quantity along a length, with round ticks.
  *
- *     struct mt_scale axis = {.title = "time", .unit = MT_UNIT_SECONDS, .from = 0, .to = 0.12, .start = 60, .end =
- * 860}; mt_scale_fit(&axis, 6);                       // ticks in one prefix: 0, 20, 40, ... ms double x =
- * mt_scale_at(&axis, 0.05); mt_scale_draw_x(&svg, &axis, top, bottom);    // grid lines, numbers, "time (ms)"
+ *     struct mt_scale axis = {.title = "time", .unit = MT_UNIT_SECONDS, .to = 0.12, .start = 60, .end = 860};
+ *     mt_scale_fit(&axis, 6);                       // ticks in one prefix: 0, 20, 40, ... ms
+ *     double x = mt_scale_at(&axis, 0.05);
+ *     mt_scale_draw_x(&svg, &axis, top, bottom);    // grid lines, numbers, "time (ms)"
  *
  * Ticks are whole multiples of 1, 2, 2.5 or 5 times a power of ten of the prefix's unit (of bytes: of two); on a
  * logarithmic axis powers of ten, or 1, 2 and 5 times those. */

@@ -176,6 +176,8 @@ static inline bool find_scale(const struct picture *p, bool horizontal, struct s
     for (int i = 0; i < n; i++)
         s->log |= fabs(at_pixel(&(struct scale){false, s->a, s->b}, pixels[i]) - values[i]) >
                   1e-3 * fabs(values[n - 1] - values[0]);
+    for (int i = 0; i < n; i++)
+        if (s->log && !(values[i] > 0)) return false;
     if (s->log) {
         s->b = (log(values[n - 1]) - log(values[0])) / (pixels[n - 1] - pixels[0]);
         s->a = log(values[0]) - s->b * pixels[0] + log(factor);
