@@ -130,9 +130,9 @@ enum mt_status mt_mpi_expose(MPI_Comm of, void *memory, int64_t size_bytes, stru
         code = MPI_Win_lock_all(MPI_MODE_NOCHECK, m->window);
         if (!code) code = touch_all(m);
     }
-    if (code) {
-        MPI_Comm_free(&m->comm);
-        free(m);
+    if (code) { /* peers may wait elsewhere, and to free a window or a communicator is collective */
+        m->abandoned = abandoned;
+        abandoned = m;
         fail(err, code, "exposing memory to other hosts");
         return mt_err_hint(err, "with Open MPI 4, set OMPI_MCA_osc=pt2pt");
     }

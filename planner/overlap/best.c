@@ -1,5 +1,4 @@
-/* The choice of an overlapped form's open parameters: all of a short list are predicted, and groups (groups.c). */
-#include <math.h>
+/* Candidates for what an overlapped form leaves open, a short list. */
 #include <stdlib.h>
 
 #include "planner/overlap/predict.h"
@@ -38,36 +37,5 @@ enum mt_status mt_overlap_predict_problem(const struct mt_overlap *problem, cons
     enum mt_status st = mt_overlap_predict(problem, schedules, rates, links, prediction, err);
     for (int r = 0; r < problem->n; r++) mt_overlap_schedule_release(&schedules[r]);
     free(schedules);
-    return st;
-}
-
-/* Whether a rank computes one tile at a time, which then may be as large as a group. */
-static bool by_groups(const struct mt_overlap *problem, const struct mt_overlap_rates *rates) {
-    for (int r = 0; r < problem->n; r++)
-        if (rates[r].workers > 1) return false;
-    return true;
-}
-
-enum mt_status mt_overlap_best(struct mt_overlap *problem, const struct mt_overlap_rates *rates,
-                               const struct mt_overlap_links *links, double sequential_s, struct mt_arena *arena,
-                               bool *faster, struct mt_overlap_prediction *prediction, struct mt_err *err) {
-    struct mt_overlap best = *problem, tried = *problem;
-    struct mt_overlap_prediction now;
-    double best_s = sequential_s;
-    enum mt_status st = MT_OK;
-    *faster = false;
-    now.s = INFINITY;
-    if (by_groups(problem, rates)) st = mt_overlap_best_groups(&tried, rates, links, arena, &now, err);
-    for (int i = 0; !st; i++) {
-        if (now.s < best_s) {
-            *faster = true;
-            *prediction = now;
-            best_s = now.s;
-            best = tried;
-        }
-        if (!mt_overlap_candidate(problem, i, &tried)) break;
-        st = mt_overlap_predict_problem(&tried, rates, links, &now, err);
-    }
-    if (!st) *problem = best;
     return st;
 }

@@ -2,7 +2,8 @@
  *
  *     struct mt_overlap_rates rates[n];                    // measured, or nominal
  *     mt_overlap_predict(&problem, schedules, rates, &links, &prediction, err);
- *     mt_overlap_best(&problem, rates, &links, sequential_s, &arena, &faster, &prediction, err);
+ *     for (int i = 0; mt_overlap_candidate(&problem, i, &tried); i++)
+ *         mt_overlap_predict_problem(&tried, rates, &links, &prediction, err);
  *
  * Workers of a rank take tiles in order; one that awaits flags holds its tile, at its start or at a position in K. A
  * rank sends its puts in order, so many at a time, which share the links and what ranks send and receive. Where a rank
@@ -48,15 +49,8 @@ enum mt_status mt_overlap_predict(const struct mt_overlap *problem, const struct
                                   const struct mt_overlap_rates *rates, const struct mt_overlap_links *links,
                                   struct mt_overlap_prediction *prediction, struct mt_err *err);
 
-/* Candidate `i` of what the problem leaves open; false: there are no more. */
+/* Candidate `i` of what the problem leaves open: its chunk and slabs, or its mix and direct; false: there are no more. */
 bool mt_overlap_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *candidate);
-
-/* Choose what the problem leaves open, its chunk, mix, direct and groups, by the least predicted time; false: none is
- * faster than `sequential_s`, the GEMM and the collective one after the other, and *problem is as it was. Groups are in
- * the arena. */
-enum mt_status mt_overlap_best(struct mt_overlap *problem, const struct mt_overlap_rates *rates,
-                               const struct mt_overlap_links *links, double sequential_s, struct mt_arena *arena,
-                               bool *faster, struct mt_overlap_prediction *prediction, struct mt_err *err);
 
 /* Choose groups of whole waves, unequal where that is faster (groups.c): tiles of all columns, in *problem's groups,
  * which are in the arena. */

@@ -115,30 +115,34 @@ static bool on_one_host(const struct mt_costs *costs, const int *group, int n) {
     return one;
 }
 
+struct route {
+    double bandwidth_Bps, latency_s;
+    bool nominal;
+};
+
 /* Between two GPUs of one host copy engines or blocks put, where their rates are known; in a group of several hosts
- * NCCL sends, at the rates of links. */
-static void set_path(const struct mt_costs *costs, const int *group, const struct mt_overlap *p, int i, int j,
-                     struct mt_overlap_rates *rates, double *bandwidth_Bps, double *latency_s, bool *nominal) {
+ * NCCL sends, at the rates of links. The sender's rates are slowed down by what the link says. */
+static struct route route_of(const struct mt_costs *costs, const int *group, const struct mt_overlap *p, int i, int j,
+                             struct mt_overlap_rates *rates) {
     const struct mt_cluster *cluster = costs->cluster;
-    int n = p->n, from = costs->device[group[i]], to = costs->device[group[j]];
-    struct mt_path path = mt_cluster_path(cluster, from, to);
-    bandwidth_Bps[i * n + j] = path.bandwidth_Bps;
-    latency_s[i * n + j] = path.latency_s;
-    if (i == j || path.link < 0) return;
+    struct mt_path path = mt_cluster_path(cluster, costs->device[group[i]], costs->device[group[j]]);
+    struct route route = {path.bandwidth_Bps, path.latency_s, false};
+    if (i == j || path.link < 0) return route;
     const struct mt_cluster_link *link = &cluster->links[path.link];
-    *nominal |= link->nominal;
-    if (rates->holds) return;
-    bool inside = on_one_host(costs, group, n), puts = inside && mt_cluster_has_puts(link);
+    route.nominal = link->nominal;
+    if (rates->holds) return route;
+    bool inside = on_one_host(costs, group, p->n), puts = inside && mt_cluster_has_puts(link);
     bool fused = p->how == MT_OVERLAP_FUSED;
-    *nominal |= inside && !puts;
-    if (inside && link->copy_Bps > 0) bandwidth_Bps[i * n + j] = link->copy_Bps;
-    if (puts && fused) bandwidth_Bps[i * n + j] = link->puts.blocks_Bps;
-    if (puts) latency_s[i * n + j] = link->puts.signal_s;
+    route.nominal |= inside && !puts;
+    if (inside && link->copy_Bps > 0) route.bandwidth_Bps = link->copy_Bps;
+    if (puts && fused) route.bandwidth_Bps = link->puts.blocks_Bps;
+    if (puts) route.latency_s = link->puts.signal_s;
     if (puts && !fused) rates->put_s = fmax(rates->put_s, COPIES_A_PUT * link->puts.copy_s);
     double slows = puts ? link->puts.compute_slowdown : link->compute_slowdown;
     double slowed = puts ? link->puts.put_slowdown : link->comm_slowdown;
     rates->compute_slowdown = fmax(rates->compute_slowdown, 1 + slows);
     rates->put_slowdown = fmax(rates->put_slowdown, 1 + slowed);
+    return route;
 }
 
 static struct mt_cost rate_of(const struct mt_costs *costs, int rank, const struct mt_overlap *p, struct whole w,
@@ -176,7 +180,9 @@ void mt_predict_overlap_rates(const struct mt_costs *costs, const struct mt_over
         bool inside = true;
         for (int j = 0; j < p->n; j++) {
             inside &= cluster->devices[costs->device[group[j]]].node == device->node;
-            set_path(costs, group, p, i, j, r, bandwidth_Bps, latency_s, nominal);
+            struct route route = route_of(costs, group, p, i, j, r);
+            bandwidth_Bps[i * p->n + j] = route.bandwidth_Bps, latency_s[i * p->n + j] = route.latency_s;
+            *nominal |= route.nominal;
         }
         if (inside) r->egress_Bps = r->ingress_Bps = INFINITY;
     }

@@ -5,7 +5,7 @@
  *     build/release/tests/bench_overlap_predict [TFLOPS [GB_PER_S [SLOWDOWN]]] */
 #include "kernels/base/wait.h"
 #include "planner/overlap/predict.h"
-#include "tests/check.h"
+#include "tests/planner/overlap/candidates.h"
 
 enum { N = 4 };
 
@@ -34,8 +34,6 @@ int main(int argc, char **argv) {
     for (int form = 0; form < MT_OVERLAP_NFORMS; form++)
         for (int i = 0; i < 4; i++) {
             int64_t m = shapes[i][0], cols = shapes[i][1], k = shapes[i][2], rows[N], shares[N];
-            struct mt_err err = MT_ERR_INIT;
-            struct mt_arena arena = MT_ARENA_INIT;
             for (int r = 0; r < N; r++) {
                 rows[r] = m / N;
                 shares[r] = (form == MT_OVERLAP_GATHER ? cols : k) / N;
@@ -52,11 +50,8 @@ int main(int argc, char **argv) {
                                          .wire = MT_BF16,
                                          .tile = {128, 256},
                                          .chunk = m / N};
-            struct mt_overlap_prediction best;
-            bool faster;
-            double begin_s = mt_now_s();
-            struct mt_overlap by_slabs = problem;
-            CHECK_OK(mt_overlap_best(&problem, rates, &links, 1, &arena, &faster, &best, &err), err);
+            double best_s, begin_s = mt_now_s();
+            best_candidate(&problem, rates, &links, &best_s);
             int candidates = form == MT_OVERLAP_GATHER ? 6 : form == MT_OVERLAP_SCATTER ? 4 : 5;
             double each_s = (mt_now_s() - begin_s) / candidates;
             double gemm_s = 2.0 * (double)m * (double)cols * (double)k / N / flops;
@@ -64,14 +59,13 @@ int main(int argc, char **argv) {
             double sent_s = elements * 2 * (N - 1) / N / bytes * (form == MT_OVERLAP_REDUCE ? 2 : 1);
             double longest_s = gemm_s > sent_s ? gemm_s : sent_s;
             printf("%-20s %6lld %6lld %6lld %10.3f %10.3f %10.3f %6.2f %9.1f ms", mt_overlap_name(problem.form),
-                   (long long)m, (long long)cols, (long long)k, 1e3 * gemm_s, 1e3 * sent_s, 1e3 * best.s,
-                   longest_s / best.s, 1e3 * each_s);
-            by_slabs.how = MT_OVERLAP_FUSED;
-            CHECK_OK(mt_overlap_best(&by_slabs, rates, &links, 1, &arena, &faster, &best, &err), err);
+                   (long long)m, (long long)cols, (long long)k, 1e3 * gemm_s, 1e3 * sent_s, 1e3 * best_s,
+                   longest_s / best_s, 1e3 * each_s);
+            problem.how = MT_OVERLAP_FUSED;
+            struct mt_overlap by_slabs = best_candidate(&problem, rates, &links, &best_s);
             if (form == MT_OVERLAP_GATHER)
-                printf(" %10.3f %6d %6.2f", 1e3 * best.s, by_slabs.slabs, longest_s / best.s);
+                printf(" %10.3f %6d %6.2f", 1e3 * best_s, by_slabs.slabs, longest_s / best_s);
             puts("");
-            mt_arena_release(&arena);
         }
     return 0;
 }

@@ -187,9 +187,8 @@ static double doubt(const struct mt_bench_case *c) {
     return fmin(most_doubt, fmax(gemm, tiles));
 }
 
-/* All variants have been measured, the one that is chosen among them; mt_overlap_best chooses by the same predictions.
- * Rates are those of the implementation that the device takes by itself. Others are measured, but neither predicted nor
- * chosen. */
+/* All variants have been measured, the one that is chosen among them. Rates are those of the implementation that the
+ * device takes by itself. Others are measured, but neither predicted nor chosen. */
 static enum mt_status choose(struct mt_bench_case *c, const struct mt_overlap_rates *rates,
                              const struct mt_overlap_links *links, struct mt_err *err) {
     struct mt_overlap_prediction now;
