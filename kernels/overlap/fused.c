@@ -41,3 +41,46 @@ bool mt_overlap_fused_serves(const struct mt_overlap *p, int me, bool trans_a, b
     return aligned(trans_a ? p->m : k, p->type) && aligned(trans_b ? k : columns, p->type) && columns % UNIT == 0 &&
            (!gather || k % UNIT == 0);
 }
+
+/* ---- tiles ---- */
+
+static const struct {
+    int64_t rows, cols;
+    double slower;
+} tiles[] = {
+#define MT_WGMMA_TILE(rows, columns, together, slower) {rows, columns, slower},
+#include "kernels/overlap/tiles.def"
+#undef MT_WGMMA_TILE
+};
+enum { NTILES = sizeof tiles / sizeof *tiles, LARGEST_ROWS = 128, LARGEST_COLS = 256 };
+
+double mt_overlap_fused_time(const int64_t tile[2]) {
+    const double load = 0.82; /* of the operands of 128 by 256, beside its multiplication; measured on an H200 */
+    for (int i = 0; i < NTILES; i++) {
+        if (tiles[i].rows != tile[0] || tiles[i].cols != tile[1]) continue;
+        double size = (double)(tile[0] * tile[1]) / (LARGEST_ROWS * LARGEST_COLS) * tiles[i].slower;
+        double loads = load * (double)(tile[0] + tile[1]) / (LARGEST_ROWS + LARGEST_COLS);
+        return size > loads ? size : loads;
+    }
+    return 0;
+}
+
+/* Tiles of that extent of the rank that has most; of rows of owners each by itself. */
+static int64_t tiles_of(const struct mt_overlap *p, int64_t rows, int64_t cols) {
+    bool gather = p->form == MT_OVERLAP_GATHER;
+    int64_t down = 0, width = gather ? 0 : p->cols;
+    for (int r = 0; r < p->n; r++) {
+        down += (p->rows[r] + rows - 1) / rows;
+        if (gather && p->shares[r] > width) width = p->shares[r];
+    }
+    return down * ((width + cols - 1) / cols);
+}
+
+bool mt_overlap_fused_tile(const struct mt_overlap *p, int i, int multiprocessors, int64_t tile[2]) {
+    static const int64_t smaller[][2] = {{128, 64}, {64, 256}, {64, 128}, {64, 64}};
+    enum { NLARGE = 2, NSMALLER = sizeof smaller / sizeof *smaller };
+    if (i < NLARGE) return tile[0] = 128, tile[1] = i ? 128 : 256, true;
+    if (i >= NLARGE + NSMALLER || tiles_of(p, 128, 128) >= multiprocessors) return false;
+    tile[0] = smaller[i - NLARGE][0], tile[1] = smaller[i - NLARGE][1];
+    return true;
+}

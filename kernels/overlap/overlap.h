@@ -182,6 +182,13 @@ bool mt_overlap_equal(const struct mt_overlap *a, const struct mt_overlap *b);
 /* Whether MT_OVERLAP_FUSED runs such a problem at all, on a GPU that has it (compute capability 9.0) with a tile that
  * it has: 128 by 256, 192, 128 or 64, 256 by 128, or 64 by 256, 128 or 64. Transposes are those of the operands. */
 bool mt_overlap_fused_serves(const struct mt_overlap *problem, int me, bool trans_a, bool trans_b, bool trans_out);
+/* Tile `i` of those that are worth trying on GPUs of so many multiprocessors: 128 by 256 and 128 by 128, and where the
+ * rank that multiplies most has too few of the latter for its multiprocessors, smaller ones; false: there are no more.
+ */
+bool mt_overlap_fused_tile(const struct mt_overlap *problem, int i, int multiprocessors, int64_t tile[2]);
+/* How long a multiprocessor takes for a tile, beside one of 128 by 256: the longer of multiplying it and of loading its
+ * operands. 0: there is no such tile. */
+double mt_overlap_fused_time(const int64_t tile[2]);
 
 /* Make rank `me`'s schedule of a problem that has been checked. */
 void mt_overlap_schedule(const struct mt_overlap *problem, int me, struct mt_overlap_schedule *schedule);

@@ -77,7 +77,7 @@ static struct mt_cost rate_of_gpu(const struct mt_costs *costs, int rank, const 
 
 /* The fused kernel beside the library's GEMMs, measured on an H200: the rate of its tiles with large K, and what each
  * takes beside that, for its pipeline and its epilogue. So many puts of its blocks are on their way at a time. */
-static const double fused_rate = 0.97, fused_tile_s = 2.2e-6, fused_small_slower = 1.08 /* tiles of 128 by 128 */;
+static const double fused_rate = 0.97, fused_tile_s = 2.2e-6;
 enum { FUSED_STREAMS = 16, COPIES_A_PUT = 2 /* its rows, and its flags */ };
 
 /* Puts of a gather on their way at a time: movers, three warps a block, take pieces of a put of 16 KiB each in the
@@ -91,15 +91,29 @@ static int puts_in_flight(const struct mt_overlap *p, int blocks) {
     return puts < FUSED_STREAMS ? (int)puts : FUSED_STREAMS;
 }
 
+/* The time of the K loop of a tile, on one of so many multiprocessors: as the largest tiles take it that the library
+ * would have, and these at the best rate of the class; where there are few tiles, the GEMM is no faster than the
+ * library's. */
+static double loop_of_fused(const struct mt_costs *costs, int rank, const struct mt_overlap *p, struct whole w,
+                            double gemm_s, int workers) {
+    const struct mt_cluster_device *device = &costs->cluster->devices[costs->device[rank]];
+    const struct mt_cluster_class *class = &costs->cluster->classes[device->class];
+    double peak = class->flops[p->type] * (class->nominal ? class->calibration : 1) * device->speed;
+    double largest = ceil((double)w.rows / (double)unit[0]) * ceil((double)w.cols / (double)unit[1]);
+    double parts = ceil((double)w.rows / (double)p->tile[0]) * ceil((double)w.cols / (double)p->tile[1]);
+    double each_s = peak > 0 ? 2.0 * (double)(unit[0] * unit[1] * w.k) * workers / peak : 0;
+    if (largest >= workers) each_s = fmax(each_s, gemm_s / ceil(largest / workers));
+    return fmax(each_s * mt_overlap_fused_time(p->tile), gemm_s / ceil(fmax(1, parts) / workers)) / fused_rate;
+}
+
 /* A GPU: one kernel, with a tile on each multiprocessor. */
 static struct mt_cost rate_of_fused(const struct mt_costs *costs, int rank, const struct mt_overlap *p, struct whole w,
                                     const struct mt_cluster_class *class, struct mt_overlap_rates *rates) {
     struct mt_cost cost = gemm_cost(costs, rank, p, w.rows, w.cols, w.k);
-    double parts = ceil((double)w.rows / (double)p->tile[0]) * ceil((double)w.cols / (double)p->tile[1]);
     rates->workers = class->threads < 1 ? 1 : class->threads;
-    double each_s = (cost.s - fmin(class->overhead_s, cost.s / 2)) / fmax(1, ceil(parts / rates->workers));
-    double rate = p->tile[1] < unit[1] ? fused_rate / fused_small_slower : fused_rate;
-    rates->flops = rate * 2.0 * (double)(p->tile[0] * p->tile[1] * w.k) / fmax(each_s, 1e-12);
+    double gemm_s = cost.s - fmin(class->overhead_s, cost.s / 2);
+    double loop_s = loop_of_fused(costs, rank, p, w, gemm_s, rates->workers);
+    rates->flops = 2.0 * (double)(p->tile[0] * p->tile[1] * w.k) / fmax(loop_s, 1e-12);
     rates->whole_tiles = true;
     rates->within = true;
     rates->tile_s = fused_tile_s;
@@ -274,18 +288,27 @@ static void consider(struct choosing *c, const struct mt_overlap *tried, double 
     if (s < (other ? surely : 1) * *c->best_s) *c->best = *tried, *c->best_s = s;
 }
 
+/* Multiprocessors of the group's device that has most. */
+static int multiprocessors(const struct mt_costs *costs, const int *group, int n) {
+    int most = 1;
+    for (int i = 0; i < n; i++) {
+        int class = costs->cluster->devices[costs->device[group[i]]].class;
+        if (costs->cluster->classes[class].threads > most) most = costs->cluster->classes[class].threads;
+    }
+    return most;
+}
+
 static enum mt_status try_fused(struct choosing *c, const struct mt_overlap *p, struct mt_err *err) {
-    static const int64_t columns[] = {256, 128};
     struct mt_overlap base = *p;
+    int most = multiprocessors(c->costs, c->group, p->n);
     enum mt_status st = MT_OK;
-    base.how = MT_OVERLAP_FUSED, base.groups = NULL, base.ngroups = 0, base.tile[0] = 128;
-    for (size_t w = 0; w < sizeof columns / sizeof *columns && !st; w++) {
+    base.how = MT_OVERLAP_FUSED, base.groups = NULL, base.ngroups = 0;
+    for (int t = 0; !st && mt_overlap_fused_tile(p, t, most, base.tile); t++) {
         struct mt_overlap_rates *rates;
         struct mt_overlap_links links;
         struct mt_overlap tried;
         double error;
         bool nominal;
-        base.tile[1] = columns[w];
         for (int i = 0; !st && mt_overlap_candidate(&base, i, &tried); i++) {
             struct mt_overlap_prediction found;
             mt_predict_overlap_rates(c->costs, &tried, c->group, c->arena, &rates, &links, &error, &nominal);

@@ -26,9 +26,11 @@ struct form {
 /* What blocks of a cluster share: nothing, as there are none; b; a; a tile, of which each multiplies a part of k. */
 enum { SHARE_NONE, SHARE_B, SHARE_A, SHARE_TILE, NSHARES };
 
-static const struct gemm_tile kinds[] = {{128, 256, true, 1},     {256, 128, true, 1.01}, {128, 192, true, 1.04},
-                                         {128, 128, false, 1.02}, {128, 64, false, 1.3},  {64, 256, false, 1.1},
-                                         {64, 128, false, 1.3},   {64, 64, false, 1.8}};
+static const struct gemm_tile kinds[] = {
+#define MT_WGMMA_TILE(rows, columns, together, slower) {rows, columns, together, slower},
+#include "kernels/overlap/tiles.def"
+#undef MT_WGMMA_TILE
+};
 enum { NKINDS = sizeof kinds / sizeof *kinds };
 
 const struct gemm_tile *gemm_tile_of(int64_t rows, int64_t columns) {

@@ -211,20 +211,29 @@ static void add_slabs(struct mt_bench_case *c, const struct mt_overlap *fused) {
             add_form(c, MT_BENCH_OVERLAPPED, &tried, name_of(c, &tried));
 }
 
+/* One kernel with each tile: of a gather puts of a 4th and a 16th of a share; else tiles for peers first, and direct.
+ * Of smaller tiles the first of these. */
+static void add_fused(struct mt_bench_case *c) {
+    struct mt_bench_overlap *b = c->bench;
+    struct mt_overlap fused = c->problem, tried;
+    bool gather = fused.form == MT_OVERLAP_GATHER;
+    int all, most = mt_device_multiprocessors(b->device, &all);
+    MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    fused.how = MT_OVERLAP_FUSED;
+    for (int t = 0; mt_overlap_fused_tile(&fused, t, most, fused.tile); t++) {
+        if (!all_overlap(b, &fused)) continue;
+        bool large = t < 2;
+        for (int i = gather ? 2 : 0; i <= (large ? 4 : 2); i += gather ? 2 : 4)
+            if (mt_overlap_candidate(&fused, i, &tried)) add_form(c, MT_BENCH_OVERLAPPED, &tried, name_of(c, &tried));
+        if (large) add_slabs(c, &fused);
+    }
+}
+
 /* The other implementations that the devices have. They are not predicted, since none of their rates is measured. */
 static void add_implementations(struct mt_bench_case *c) {
-    static const int64_t columns[] = {256, 128};
     struct mt_bench_overlap *b = c->bench;
-    struct mt_overlap fused = c->problem, waves = c->problem, tried;
-    fused.how = MT_OVERLAP_FUSED, fused.tile[0] = 128;
-    for (size_t w = 0; w < sizeof columns / sizeof *columns; w++) {
-        fused.tile[1] = columns[w];
-        if (!all_overlap(b, &fused)) continue;
-        /* puts of a 4th and a 16th of a share; tiles for peers first, and direct */
-        for (int i = fused.form == MT_OVERLAP_GATHER ? 2 : 0; i <= 4; i += fused.form == MT_OVERLAP_GATHER ? 2 : 4)
-            if (mt_overlap_candidate(&fused, i, &tried)) add_form(c, MT_BENCH_OVERLAPPED, &tried, name_of(c, &tried));
-        add_slabs(c, &fused);
-    }
+    struct mt_overlap waves = c->problem;
+    add_fused(c);
     waves.how = MT_OVERLAP_NCCL;
     if (b->wire->class->queue && all_overlap(b, &waves)) {
         mt_overlap_choose_tiles(&waves);

@@ -71,7 +71,7 @@ static inline bool mt_bench_is_form(const struct mt_bench_variant *v) {
     return v->part >= MT_BENCH_OVERLAPPED && v->part != MT_BENCH_HANDOVER;
 }
 
-enum { MT_BENCH_VARIANTS = 32 };
+enum { MT_BENCH_VARIANTS = 40 };
 struct mt_bench_case {
     struct mt_bench_overlap *bench;
     struct mt_arena arena;

@@ -196,6 +196,45 @@ static void test_slabs(void) {
     }
 }
 
+/* Few rows: what one multiprocessor multiplies is not faster than its part of the best rate, nor all of them faster
+ * than the library's GEMM; tiles that are smaller spread over more of them, and win. */
+static void test_few_rows(void) {
+    static const bool straight[3] = {false, false, false};
+    struct setting large;
+    int64_t other[2];
+    begin(&large, "h200:1x2", MT_OVERLAP_GATHER, shapes[1], MT_BF16);
+    CHECK(mt_overlap_fused_tile(&large.problem, 1, 132, other) && !mt_overlap_fused_tile(&large.problem, 2, 132, other),
+          "smaller tiles of a shape that has enough large ones");
+    CHECK_NEAR(mt_overlap_fused_time((int64_t[]){96, 256}), 0, 0);
+    end(&large);
+    for (int form = 0; form < MT_OVERLAP_NFORMS; form++)
+        for (int64_t m = 16; m <= 256; m *= 2) {
+            struct setting s;
+            int64_t shape[3] = {m, 8192, 8192}, tile[2];
+            double times_s[8], as_is_s, best_s;
+            begin(&s, "h200:1x2", (enum mt_overlap_form)form, shape, MT_BF16);
+            const struct mt_cluster_class *class = &s.cluster->classes[0];
+            double peak = class->flops[MT_BF16] * class->calibration, deep = form ? 4096 : 8192;
+            s.problem.how = MT_OVERLAP_FUSED;
+            for (int t = 0; mt_overlap_fused_tile(&s.problem, t, 132, tile); t++) {
+                double flops = 2.0 * (double)(tile[0] * tile[1]) * deep;
+                s.problem.tile[0] = tile[0], s.problem.tile[1] = tile[1];
+                take_rates(&s);
+                CHECK(s.rates[0].flops * s.rates[0].workers <= peak, "%g of %g", s.rates[0].flops * 132, peak);
+                times_s[t] = flops / s.rates[0].flops;
+                CHECK(times_s[t] + s.rates[0].tile_s > 8192.0 * 4096 * 2 / class->memory_Bps, "all weights in %g s",
+                      times_s[t]);
+                CHECK(!t || times_s[t] < times_s[0], "%lld by %lld", (long long)tile[0], (long long)tile[1]);
+            }
+            s.problem.how = MT_OVERLAP_ANY;
+            mt_overlap_choose_tiles(&s.problem);
+            CHECK_EQ(choose(&s, straight, &as_is_s, &best_s), MT_OVERLAP_FUSED);
+            CHECK(m > 128 || best_s < times_s[0], "%g s by one kernel, a tile of 128 by 256 takes %g", best_s,
+                  times_s[0]);
+            end(&s);
+        }
+}
+
 static void test_measured(void) {
     struct setting s;
     begin(&s, "h200:1x2", MT_OVERLAP_GATHER, shapes[3], MT_BF16);
@@ -226,6 +265,7 @@ int main(void) {
     test_fused();
     test_choice();
     test_slabs();
+    test_few_rows();
     test_measured();
     test_cpus();
     return 0;
