@@ -34,7 +34,7 @@ int main(void) {
     CHECK_OK(mt_session_begin(&watch, MT_OK, &err), err);
     for (int type = 0; type < 2; type++) {
         const struct mt_bench_overlap_options options = {
-            .device = "cpu", .precision = types[type], .repetitions = 1, .deadline_s = 300};
+            .device = "cpu", .precision = types[type], .repetitions = 1, .seconds = 0.05, .deadline_s = 300};
         struct mt_bench_overlap bench = {.options = &options, .doc = MT_TABLES_INIT};
         CHECK_OK(mt_bench_overlap_open(&bench, &err), err);
         for (int form = 0; form < MT_OVERLAP_NFORMS; form++)
