@@ -271,6 +271,7 @@ static enum mt_status start(struct cuda_device *device, int index, struct mt_err
     if (!st) st = attribute(cuda, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor, err);
     if (!st) st = attribute(cuda, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &cuda->nsm, err);
     if (!st) st = attribute(cuda, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &cuda->shared_bytes, err);
+    if (!st) st = attribute(cuda, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &cuda->l2_bytes, err);
     if (!st) st = describe(device, err);
     if (st) return st;
     cuda->sm = 10 * major + minor;

@@ -17,6 +17,7 @@ struct cuda {
     int sm;            /* compute capability: 90 is 9.0 */
     int nsm;           /* multiprocessors that compute: fewer where that is emulated */
     int shared_bytes;  /* of one block, at most (opt-in) */
+    int l2_bytes;      /* of the L2 cache */
     struct cuda_jit *jit;
 };
 

@@ -10,6 +10,9 @@
  *   STAGES          slabs of 64 terms in shared memory
  *   SHARE           0: blocks are alone. 1: the two of a cluster have tiles of the same columns, and each loads half
  *                   of b for both; 2: tiles of the same rows, and halves of a
+ *   SPREAD          1: a tile's stores are spread over twice as many slabs of the next: slower for each tile, but
+ *                   memory takes them evenly, and loads wait less for them
+ *   STREAMED        1: what is stored leaves the L2 cache first, as it is more than fits there
  *   ACCUMULATE      1: what is stored is added to */
 #ifndef MT_KERNELS_CUDA_GEMM_MAINLOOP_CUH
 #define MT_KERNELS_CUDA_GEMM_MAINLOOP_CUH
@@ -95,7 +98,14 @@ __device__ inline void load_box(u32 to, const tensor_map *map, int x, int y, u32
 #define STORE "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group"
 #endif
 __device__ inline void store_box(u32 from, const tensor_map *map, int x, int y, int part) {
+#if STREAMED
+    asm volatile("{.reg .b64 first; createpolicy.fractional.L2::evict_first.b64 first, 1.0;\n" STORE
+                 ".L2::cache_hint [%0, {%2, %3, %4}], [%1], first;}" ::"l"(map),
+                 "r"(from), "r"(x), "r"(y), "r"(part)
+                 : "memory");
+#else
     asm volatile(STORE " [%0, {%2, %3, %4}], [%1];" ::"l"(map), "r"(from), "r"(x), "r"(y), "r"(part) : "memory");
+#endif
 }
 __device__ inline void stores_commit() {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
@@ -257,21 +267,22 @@ __device__ __forceinline__ int multiply_slab(float (&c)[HALVES][COLUMNS / 8][4],
     at.next();
     return stage;
 }
-/* c = the sum of the slabs of a tile, from `at` on; `first` is the group's first row in a stage. During slab i, early(i)
- * is called for i < LATE, with i a constant, and even if the tile has fewer slabs; between(i) for later ones. Returns
- * the last stage, which is still being read. */
+/* c = the sum of the slabs of a tile, from `at` on; `first` is the group's first row in a stage. Meanwhile early(i) is
+ * called for each i < LATE, a constant, even if the tile has fewer slabs: after every slab, or with SPREAD after every
+ * second one, where there are enough. Then later(i) is called for i from 0 on, after each slab. Returns the last stage,
+ * which is still being read. */
 template <class E, class F>
 __device__ __forceinline__ int multiply_slabs(float (&c)[HALVES][COLUMNS / 8][4], ring &at, int slabs, const stages &m,
-                                              int first, E early, F between) {
-    int last = -1;
+                                              int first, E early, F later) {
+    int last = -1, s = 0, each = SPREAD && slabs >= 2 * LATE ? 2 : 1;
 #pragma unroll
-    for (int s = 0; s < LATE; s++) {
-        if (s < slabs) last = multiply_slab(c, at, s, last, m, first);
-        early(s);
+    for (int i = 0; i < LATE; i++) {
+        for (int end = min(each * (i + 1), slabs); s < end; s++) last = multiply_slab(c, at, s, last, m, first);
+        early(i);
     }
-    for (int s = LATE; s < slabs; s++) {
+    for (int i = 0; s < slabs; s++, i++) {
         last = multiply_slab(c, at, s, last, m, first);
-        between(s);
+        later(i);
     }
     return last;
 }

@@ -28,5 +28,9 @@ struct gemm_matrix {
 };
 enum mt_status gemm_map(CUtensorMap *to, const struct gemm_matrix *x, int64_t box_columns, int64_t box_rows,
                         struct mt_err *err);
+/* Whether storing so many bytes drives operands out of the L2 cache, unless what is stored leaves it first. */
+static inline bool gemm_streams(const struct cuda *cuda, int64_t bytes) {
+    return bytes > cuda->l2_bytes;
+}
 
 #endif

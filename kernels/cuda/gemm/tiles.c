@@ -245,17 +245,18 @@ static enum mt_status map_operands(const struct gemm_shape *s, const struct form
 
 /* Definitions of mainloop.cuh. */
 struct definitions {
-    char text[260];
+    char text[300];
 };
-static struct definitions define(const struct gemm_shape *s, const struct form *f, enum mt_type out, int stages,
-                                 bool together, bool accumulate) {
-    bool pairs = f->share == SHARE_A || f->share == SHARE_B;
+static struct definitions define(const struct cuda *cuda, const struct gemm_shape *s, const struct form *f,
+                                 enum mt_type out, int stages, bool together, bool accumulate) {
+    bool pairs = f->share == SHARE_A || f->share == SHARE_B, parts = f->share == SHARE_TILE;
+    bool streamed = !parts && !accumulate && gemm_streams(cuda, (int64_t)f->parts * s->m * s->n * mt_type_size(out));
     struct definitions d;
     snprintf(d.text, sizeof d.text,
              "-DTYPE=%s -DHALF=%s -DOUT=%s -DTURN_A=%d -DTURN_B=%d -DROWS=%d -DCOLUMNS=%d -DTOGETHER=%d -DSTAGES=%d "
-             "-DSHARE=%d -DACCUMULATE=%d",
+             "-DSHARE=%d -DSPREAD=%d -DSTREAMED=%d -DACCUMULATE=%d",
              cuda_type((enum mt_type)s->in), cuda_type((enum mt_type)s->in), cuda_type(out), s->trans_a, !s->trans_b,
-             (int)f->rows, (int)f->columns, together, stages, pairs ? (int)f->share : 0, accumulate);
+             (int)f->rows, (int)f->columns, together, stages, pairs ? (int)f->share : 0, !parts, streamed, accumulate);
     return d;
 }
 
@@ -266,7 +267,7 @@ static enum mt_status add_parts(const struct cuda_queue *queue, const struct gem
     CUfunction kernel;
     snprintf(definitions, sizeof definitions,
              "-DTYPE=%s -DHALF=bf16 -DOUT=%s -DTURN_A=0 -DTURN_B=0 -DROWS=64 -DCOLUMNS=64 -DTOGETHER=0 -DSTAGES=3 "
-             "-DSHARE=0 -DACCUMULATE=0 -DADD_PARTS=%d",
+             "-DSHARE=0 -DSPREAD=0 -DSTREAMED=0 -DACCUMULATE=0 -DADD_PARTS=%d",
              cuda_type((enum mt_type)s->in), cuda_type((enum mt_type)s->out), s->accumulate);
     enum mt_status st = cuda_kernel(queue->cuda, "gemm_tiles", definitions, "gemm_add_parts", 0, &kernel, err);
     int64_t n = s->m * s->n;
@@ -284,7 +285,7 @@ static enum mt_status run_parts(const struct cuda_queue *queue, const struct gem
     struct few few = {(int)s->m, (int)s->n, t.columns, t.slabs, t.slabs_each};
     int stages = part_stages(queue->cuda, f);
     int shared_bytes = 1024 + stages * (int)(f->rows + f->columns) * GEMM_ROW_BYTES;
-    struct definitions d = define(s, f, (enum mt_type)s->out, stages, f->rows == 128, s->accumulate);
+    struct definitions d = define(queue->cuda, s, f, (enum mt_type)s->out, stages, f->rows == 128, s->accumulate);
     size_t used = strlen(d.text);
     snprintf(d.text + used, sizeof d.text - used, " -DPARTS=%d", t.parts);
     CUtensorMap maps[2];
@@ -307,7 +308,7 @@ enum mt_status gemm_tiles_run(const struct cuda_queue *queue, const struct gemm_
     enum mt_type out = whole ? (enum mt_type)s->out : MT_F32;
     const struct gemm_matrix y = {out, whole ? data->y : data->scratch, s->m, s->n, t.parts};
     int shared_bytes = gemm_tile_shared_bytes(cuda, kind_of(&f)), stages = gemm_tile_stages(cuda, kind_of(&f));
-    struct definitions d = define(s, &f, out, stages, kind_of(&f)->together, s->accumulate && whole);
+    struct definitions d = define(cuda, s, &f, out, stages, kind_of(&f)->together, s->accumulate && whole);
     CUtensorMap maps[3];
     CUfunction kernel;
     enum mt_status st = map_operands(s, &f, data, maps, err);

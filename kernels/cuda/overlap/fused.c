@@ -429,18 +429,21 @@ static enum mt_status queue(const struct cuda_queue *queue, const struct cuda_ov
     struct cuda *cuda = queue->cuda;
     const struct kept *kept;
     struct maps maps = {0};
-    char definitions[300];
+    char definitions[340];
     CUfunction kernel;
     int shared_bytes = gemm_tile_shared_bytes(cuda, tile);
+    /* Partial sums are read again soon, and leave as early as they can. */
+    bool gather = p->form == MT_OVERLAP_GATHER;
+    bool streamed = gather && gemm_streams(cuda, p->m * p->shares[o->me] * mt_type_size(p->out));
     enum mt_status st = find(queue, o, &kept, err);
     if (!st) st = map_operands(o, &maps, err);
     if (st) return st;
     snprintf(definitions, sizeof definitions,
              "-DTYPE=%s -DHALF=%s -DOUT=%s -DTURN_A=%d -DTURN_B=%d -DROWS=%d -DCOLUMNS=%d -DTOGETHER=%d -DSTAGES=%d "
-             "-DSHARE=0 -DACCUMULATE=0 -DWIRE=%s -DRESULT=%s -DRANKS=%d",
-             cuda_type(p->type), cuda_type(p->type), cuda_type(p->form == MT_OVERLAP_GATHER ? p->out : p->wire),
+             "-DSHARE=0 -DSPREAD=%d -DSTREAMED=%d -DACCUMULATE=0 -DWIRE=%s -DRESULT=%s -DRANKS=%d",
+             cuda_type(p->type), cuda_type(p->type), cuda_type(gather ? p->out : p->wire),
              o->operands->trans_a, !o->operands->trans_b, tile->rows, tile->columns, tile->together,
-             gemm_tile_stages(cuda, tile), cuda_type(p->wire), cuda_type(p->out), p->n);
+             gemm_tile_stages(cuda, tile), gather, streamed, cuda_type(p->wire), cuda_type(p->out), p->n);
     if ((st = cuda_kernel(cuda, "fused", definitions, "overlap_fused", shared_bytes, &kernel, err))) return st;
     struct call call = make_call(o, kept);
     /* A block with a tile, or with pieces for all of its movers and consumers. */

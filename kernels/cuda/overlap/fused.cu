@@ -431,8 +431,8 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
             continue;
         }
         float c[HALVES][COLUMNS / 8][4];
-        int last = multiply_slabs(c, at, r.c.slabs, m, first, store_late, [&](int s) {
-            if (s == LATE + SETTLE_AT && leads) settle(r, h, group);
+        int last = multiply_slabs(c, at, r.c.slabs, m, first, store_late, [&](int i) {
+            if (i == SETTLE_AT && leads) settle(r, h, group);
         });
         if (!TOGETHER) give_turn(1 - group);
         multiply_finish(c, last, m);

@@ -1,7 +1,7 @@
 /* GEMMs on the GPU against plain C in double: odd and zero extents, groups of axes, addresses off the vectors'
  * alignment, every transposition, types, accumulation and epilogue, with the library's first algorithm, the measured
- * one, those that a tuning file names, also a scrambled one, and our own kernel (`own [FORM]`: it alone). All failures
- * are listed before the test ends. */
+ * one, those that a tuning file names, also a scrambled one, and our own kernel (`own [FORM]`: it alone; `large`: results larger
+ * than the L2 cache). All failures are listed before the test ends. */
 #include <unistd.h>
 
 #include "kernels/base/arena.h"
@@ -329,6 +329,50 @@ static void own_tiles(const char *only) {
     }
 }
 
+/* A result that is larger than the L2 cache is stored otherwise: its rows have the bits of GEMMs of few of them. */
+static void large_result(const char *form) {
+    enum { ROWS = 9216, COLUMNS = 4096, K = 576, PARTS = 8, NOISE = 1 << 20 };
+    static const int64_t extents[3][2] = {{ROWS, K}, {K, COLUMNS}, {ROWS, COLUMNS}};
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1};
+    struct mt_tensor t[3];
+    const int64_t bytes = 2LL * ROWS * COLUMNS;
+    char *whole = mt_malloc((size_t)bytes), *parts = mt_malloc((size_t)bytes), *noise = mt_malloc(2 * NOISE);
+    mt_type_noise(MT_BF16, noise, NOISE, -0.5, 1);
+    for (int i = 0; i < 3; i++) {
+        int64_t rows = extents[i][0], columns = extents[i][1];
+        t[i] = (struct mt_tensor){.type = MT_BF16, .naxes = 2, .extent = {rows, columns}, .global = {rows, columns}};
+        CHECK_OK(mt_device_alloc(device, 2 * rows * columns, &t[i].data, &err), err);
+        CHECK_OK(mt_device_repeat(device, t[i].data, 2 * rows * columns, noise, 2 * NOISE, &err), err);
+    }
+    struct mt_call call = {
+        .kind = MT_OP_matmul, .attr = &attr, .nin = 2, .nout = 1, .in = t, .out = t + 2, .what = "large result"};
+    const struct mt_backend *backend = mt_device_backend(device, &call);
+    CHECK_OK(mt_device_alloc(device, backend->scratch_bytes(&call) + 1, &call.scratch, &err), err);
+    setenv("MOTLEY_GEMM", form, 1);
+    mt_stream_op(stream, backend, &call, NULL);
+    CHECK_OK(mt_stream_sync(stream, 60, &err), err);
+    CHECK_OK(mt_device_copy_out(device, whole, t[2].data, bytes, &err), err);
+    CHECK_OK(mt_device_repeat(device, t[2].data, bytes, noise, 2 * NOISE, &err), err);
+    char *a = t[0].data, *y = t[2].data;
+    t[0].extent[0] = t[0].global[0] = t[2].extent[0] = t[2].global[0] = ROWS / PARTS;
+    for (int i = 0; i < PARTS; i++) {
+        t[0].data = a + i * (2 * ROWS / PARTS * K), t[2].data = y + i * (bytes / PARTS);
+        mt_stream_op(stream, backend, &call, NULL);
+    }
+    CHECK_OK(mt_stream_sync(stream, 60, &err), err);
+    CHECK_OK(mt_device_copy_out(device, parts, y, bytes, &err), err);
+    unsetenv("MOTLEY_GEMM");
+    checks++;
+    if (memcmp(whole, parts, (size_t)bytes)) {
+        fprintf(stderr, "FAILED %s: a large result has other bits than its rows\n", form);
+        failures++;
+    }
+    void *memory[] = {a, t[1].data, y, call.scratch};
+    for (int i = 0; i < 4; i++) mt_device_free(device, memory[i]);
+    free(whole), free(parts), free(noise);
+}
+
 /* Each form in a process of its own, all at once: most of the time is the compiler's. */
 static void own_tiles_apart(const char *program) {
     FILE *running[NFORMS];
@@ -395,8 +439,10 @@ int main(int argc, char **argv) {
     if (!again) setenv("MOTLEY_CACHE", cache, 1);
     CHECK_OK(mt_stream_new(device, "compute", &stream, &err), err);
     bool own = argc > 1 && !strcmp(argv[1], "own");
+    bool large = argc > 1 && !strcmp(argv[1], "large");
     if (own) own_tiles(argc > 2 ? argv[2] : NULL);
-    if (!own) measured();
+    if (large || !again) large_result("own:128x256/0/1"), large_result("own:128x128/1/1");
+    if (!own && !large) measured();
     if (!again) {
         own_tiles_apart(argv[0]);
         for (int i = NPROBLEMS - 1; i >= 0; i--) every_way(&problems[i], 0, true, ALL_WAYS);
