@@ -248,8 +248,8 @@ bool mt_overlap_equal(const struct mt_overlap *a, const struct mt_overlap *b) {
     return a->form == b->form && a->n == b->n && a->m == b->m && a->cols == b->cols && a->k == b->k &&
            a->type == b->type && a->out == b->out && a->wire == b->wire && a->tile[0] == b->tile[0] &&
            a->tile[1] == b->tile[1] && a->chunk == b->chunk && a->slabs == b->slabs && a->mix == b->mix &&
-           a->direct == b->direct && a->keep == b->keep && a->tf32 == b->tf32 && a->how == b->how &&
-           a->ngroups == b->ngroups &&
+           a->direct == b->direct && a->keep == b->keep && a->engines == b->engines && a->tf32 == b->tf32 &&
+           a->how == b->how && a->ngroups == b->ngroups &&
            (!a->ngroups || !memcmp(a->groups, b->groups, (size_t)a->ngroups * sizeof *a->groups)) &&
            (!a->n || (!memcmp(a->rows, b->rows, (size_t)a->n * sizeof *a->rows) &&
                       !memcmp(a->shares, b->shares, (size_t)a->n * sizeof *a->shares)));

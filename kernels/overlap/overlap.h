@@ -77,11 +77,12 @@ struct mt_overlap {
      * tile[0] each; null: tile[0] rows, and puts of `chunk`. */
     const int64_t *groups;
     int ngroups;
-    int slabs;   /* gather: into how many K is cut for puts, about (mt_overlap_nslabs); 0 or 1: rows are put whole */
-    int mix;     /* scatter, reduce: after so many tiles for peers comes one of a rank's own; 0: all at the end */
-    bool direct; /* reduce: every rank adds all rows */
-    bool keep;   /* gather: A as a whole is a result as well, of all ranks */
-    bool tf32;   /* operands of f32 are rounded to tf32 (op.h) */
+    int slabs;    /* gather: into how many K is cut for puts, about (mt_overlap_nslabs); 0 or 1: rows are put whole */
+    int mix;      /* scatter, reduce: after so many tiles for peers comes one of a rank's own; 0: all at the end */
+    bool direct;  /* reduce: every rank adds all rows */
+    bool keep;    /* gather: A as a whole is a result as well, of all ranks */
+    bool engines; /* gather in one kernel: copy engines put, not the kernel */
+    bool tf32;    /* operands of f32 are rounded to tf32 (op.h) */
     /* The implementation that tiles were chosen for, and that devices which have it try first. */
     enum mt_overlap_how how;
 };

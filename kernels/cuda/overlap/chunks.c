@@ -1,10 +1,7 @@
-/* Schedules by chunks (kernels/overlap/chunk.h), in stream order: a GEMM for each chunk of tiles; puts by copy engines,
- * on a stream of their own, when their chunk is done; flags behind them, by copy engines too, from a word that has the
- * epoch. So nothing of a put needs a multiprocessor, which a GEMM may hold for long. Waits are kernels of one block,
- * which poll and give up by a clock; none is queued before all puts that peers need for theirs.
- *
- * A write by stream memory operation stands between a put and its flag, since it is ordered after the writes of the
- * copy for the whole system. */
+/* Schedules by chunks (kernels/overlap/chunk.h), in stream order: a GEMM for each chunk of tiles; puts by copy engines
+ * (engine.c), on a stream of their own, when their chunk is done. So nothing of a put needs a multiprocessor, which a
+ * GEMM may hold for long. Waits are kernels of one block, which poll and give up by a clock; none is queued before all
+ * puts that peers need for theirs. */
 #include <stdio.h>
 
 #include "kernels/cuda/overlap/compute.h"
@@ -49,62 +46,7 @@ static enum mt_status await(const struct run *run, const struct cuda_queue *queu
     return st;
 }
 
-/* Write the epoch to flags that lie `step` bytes apart. */
-static enum mt_status raise_row(const struct run *run, CUdeviceptr flag, int64_t step, int count, struct mt_err *err) {
-    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .srcDevice = (CUdeviceptr)run->base.scratch.words,
-                          .srcPitch = 8,
-                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = flag,
-                          .dstPitch = (size_t)step,
-                          .WidthInBytes = 8,
-                          .Height = (size_t)count};
-    if (count == 1 || step == 8)
-        CUDA_TRY(cuMemcpyDtoDAsync(flag, (CUdeviceptr)run->base.scratch.words, 8 * (size_t)count, run->base.o->moves),
-                 err, "raising a flag");
-    else
-        CUDA_TRY(cuMemcpy2DAsync(&rows, run->base.o->moves), err, "raising flags");
-    return MT_OK;
-}
-
-/* Raise a put's flags, in rows of equal steps. */
-static enum mt_status raise(const struct run *run, const struct mt_overlap_move *put, struct mt_err *err) {
-    const int *flags = &run->chunks.flags[put->first_flag];
-    CUdeviceptr part = run->base.o->parts[put->box.peer];
-    enum mt_status st = MT_OK;
-    for (int i = 0, end; i < put->nflags && !st; i = end) {
-        int step = i + 1 < put->nflags ? flags[i + 1] - flags[i] : 1;
-        for (end = i + 1; end < put->nflags && step > 0 && flags[end] - flags[end - 1] == step;) end++;
-        st = raise_row(run, part + (CUdeviceptr)mt_overlap_flag_place(run->base.problem, flags[i]),
-                       mt_overlap_flag_place(run->base.problem, step), end - i, err);
-    }
-    return st;
-}
-
 /* ---- puts ---- */
-
-static enum mt_status put_box(const struct run *run, const struct mt_overlap_put *box, struct mt_err *err) {
-    const struct mt_overlap *p = run->base.problem;
-    int64_t size = mt_type_size(mt_overlap_type(p, box->to)), to[2], stride = run->base.extent[box->from][1];
-    mt_overlap_extent(p, box->peer, box->to, to);
-    CUdeviceptr source = (CUdeviceptr)cuda_overlap_place(&run->base, box->from, box->from_row, box->col);
-    CUdeviceptr target = run->base.o->parts[box->peer] + (CUdeviceptr)(mt_overlap_place(p, box->to, run->base.o->copy) +
-                                                                       (box->to_row * to[1] + box->col) * size);
-    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .srcDevice = source,
-                          .srcPitch = (size_t)(stride * size),
-                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = target,
-                          .dstPitch = (size_t)(to[1] * size),
-                          .WidthInBytes = (size_t)(box->cols * size),
-                          .Height = (size_t)box->rows};
-    if (box->rows == 1 || (box->cols == stride && box->cols == to[1]))
-        CUDA_TRY(cuMemcpyDtoDAsync(target, source, rows.WidthInBytes * rows.Height, run->base.o->moves), err,
-                 "putting rows");
-    else
-        CUDA_TRY(cuMemcpy2DAsync(&rows, run->base.o->moves), err, "putting a box");
-    return MT_OK;
-}
 
 /* Puts [first, + count), after what the computing stream has been given. */
 static enum mt_status put_all(const struct run *run, int first, int count, struct mt_err *err) {
@@ -114,12 +56,7 @@ static enum mt_status put_all(const struct run *run, int first, int count, struc
     for (int i = first; i < first + count && !st; i++) {
         const struct mt_overlap_move *put = &run->chunks.puts[i];
         if (put->box.nwaits) st = await(run, &moves, put->box.first_wait, put->box.nwaits, err);
-        if (!st && put->box.rows) st = put_box(run, &put->box, err);
-        if (!st)
-            CUDA_TRY(cuStreamWriteValue64(moves.stream, (CUdeviceptr)run->base.scratch.order, 0,
-                                          CU_STREAM_WRITE_VALUE_DEFAULT),
-                     err, "cuStreamWriteValue64");
-        if (!st) st = raise(run, put, err);
+        if (!st) st = cuda_overlap_put(&run->base, &put->box, &run->chunks.flags[put->first_flag], put->nflags, err);
     }
     return st;
 }

@@ -9,6 +9,7 @@
 #include "kernels/base/arena.h"
 #include "kernels/cuda/gemm/tile.h"
 #include "kernels/cuda/jit/shape.h"
+#include "kernels/cuda/overlap/compute.h"
 #include "kernels/cuda/overlap/fused.h"
 
 enum { MOST_RANKS = 8, PIECE_ELEMENTS = 4096, PIECE_PUT_BYTES = 16 << 10, BAND_ROWS = 1024, WORK_HEAD = 4 };
@@ -38,7 +39,7 @@ struct maps {
 struct call {
     CUdeviceptr part[MOST_RANKS], a, out, whole, epoch, work, tiles, boxes, pieces, waits, signals;
     int64_t staged[2], slots[2], sums[2];
-    int32_t ntiles, nboxes, npieces, copies, me, slabs, k, columns, owned;
+    int32_t ntiles, nboxes, npieces, copies, me, begun, slabs, k, columns, owned;
     uint32_t adds;
     struct cuda_watch watch;
 };
@@ -225,7 +226,8 @@ static void make_tables(const struct mt_overlap *p, int me, const struct mt_over
         to->signals[j] = (struct signal_row){s->puts[j].peer, (int32_t)mt_overlap_flag_place(p, s->puts[j].flag)};
     int *order = mt_new(&to->arena, int, s->ntiles), *first_put = mt_new(&to->arena, int, s->ntiles + 1), j = 0;
     order_tiles(p, s, mt_new(&to->arena, struct ordered, s->ntiles), order);
-    for (; j < s->nputs && s->puts[j].tile < 0; j++) add_put(p, s, j, to);
+    for (; j < s->nputs && s->puts[j].tile < 0; j++)
+        if (!p->engines) add_put(p, s, j, to);
     for (int t = 0; t <= s->ntiles; t++) {
         while (j < s->nputs && s->puts[j].tile < t) j++;
         first_put[t] = j;
@@ -343,6 +345,17 @@ static bool can(const struct cuda *cuda, const struct cuda_overlap *o) {
            lies_well(x->b) && lies_well(x->out) && lies_well(x->whole);
 }
 
+/* ---- puts by copy engines ---- */
+
+/* Queue them all, after what the stream has by now: they await nothing. */
+static enum mt_status put_all(const struct cuda_overlap_run *run, struct mt_err *err) {
+    const struct mt_overlap_schedule *s = run->o->schedule;
+    enum mt_status st = cuda_overlap_begin(run->queue, run->o, run->scratch.words, 1, err);
+    if (!st) st = cuda_overlap_fork(run, err);
+    for (int j = 0; j < s->nputs && !st; j++) st = cuda_overlap_put(run, &s->puts[j], &s->puts[j].flag, 1, err);
+    return st;
+}
+
 /* ---- running ---- */
 
 /* Maps of matrices that are empty are left as they are: nothing uses them. */
@@ -406,6 +419,7 @@ static struct call make_call(const struct cuda_overlap *o, const struct kept *ke
                         .npieces = kept->npieces,
                         .copies = o->schedule->copies,
                         .me = o->me,
+                        .begun = p->engines,
                         .slabs = (int32_t)divide_up(k, GEMM_SLAB),
                         .k = (int32_t)k,
                         .columns = (int32_t)(gather ? p->shares[o->me] : p->cols),
@@ -429,7 +443,7 @@ static enum mt_status queue(const struct cuda_queue *queue, const struct cuda_ov
     struct cuda *cuda = queue->cuda;
     const struct kept *kept;
     struct maps maps = {0};
-    char definitions[340];
+    char definitions[360];
     CUfunction kernel;
     int shared_bytes = gemm_tile_shared_bytes(cuda, tile);
     /* Partial sums are read again soon, and leave as early as they can. */
@@ -440,16 +454,22 @@ static enum mt_status queue(const struct cuda_queue *queue, const struct cuda_ov
     if (st) return st;
     snprintf(definitions, sizeof definitions,
              "-DTYPE=%s -DHALF=%s -DOUT=%s -DTURN_A=%d -DTURN_B=%d -DROWS=%d -DCOLUMNS=%d -DTOGETHER=%d -DSTAGES=%d "
-             "-DSHARE=0 -DSPREAD=%d -DSTREAMED=%d -DACCUMULATE=0 -DWIRE=%s -DRESULT=%s -DRANKS=%d",
-             cuda_type(p->type), cuda_type(p->type), cuda_type(gather ? p->out : p->wire),
-             o->operands->trans_a, !o->operands->trans_b, tile->rows, tile->columns, tile->together,
-             gemm_tile_stages(cuda, tile), gather, streamed, cuda_type(p->wire), cuda_type(p->out), p->n);
+             "-DSHARE=0 -DSPREAD=%d -DSTREAMED=%d -DACCUMULATE=0 -DWIRE=%s -DRESULT=%s -DRANKS=%d -DSIGNALS=%d",
+             cuda_type(p->type), cuda_type(p->type), cuda_type(gather ? p->out : p->wire), o->operands->trans_a,
+             !o->operands->trans_b, tile->rows, tile->columns, tile->together, gemm_tile_stages(cuda, tile), gather,
+             streamed, cuda_type(p->wire), cuda_type(p->out), p->n, !gather);
     if ((st = cuda_kernel(cuda, "fused", definitions, "overlap_fused", shared_bytes, &kernel, err))) return st;
     struct call call = make_call(o, kept);
+    struct cuda_overlap_run run;
+    if (p->engines) {
+        cuda_overlap_run_init(&run, queue, o);
+        if ((st = put_all(&run, err))) return st;
+    }
     /* A block with a tile, or with pieces for all of its movers and consumers. */
     int64_t wanted = largest(largest(kept->ntiles, divide_up(kept->npieces, 8)), 1);
-    return cuda_launch(queue, kernel, least(wanted, cuda->nsm), GEMM_TILE_THREADS, shared_bytes,
-                       (void *[]){&maps, &call}, err);
+    st = cuda_launch(queue, kernel, least(wanted, cuda->nsm), GEMM_TILE_THREADS, shared_bytes, (void *[]){&maps, &call},
+                     err);
+    return st || !p->engines ? st : cuda_overlap_join(&run, err);
 }
 
 const struct cuda_overlap_impl cuda_overlap_fused = {MT_OVERLAP_FUSED, can, queue};

@@ -4,22 +4,22 @@
  *   those of mainloop.cuh, where OUT is the type that tiles are stored as: of the result (gather), or of the wire
  *   WIRE, RESULT  types of what is sent, and of the result
  *   RANKS         of the problem
+ *   SIGNALS       1: flags are raised when tiles are stored
  *
  * Two counters give out work, so that blocks need not all be resident: *tiles*, whose waits one thread keeps before it
- * loads them, or the slab in the K loop that a wait is for; and *pieces* of boxes that are moved, one a warp: rows put to
- * a peer (gather), all of K or a range of it, slots added, sums copied.
- * Tiles of partial sums are stored into their owners' slots by TMA, at once into peers' windows, during the first slabs
- * of the next tile; their flags are raised a few slabs later, when the stores are done. Who finds no more tiles moves
- * pieces.
+ * loads them, or the slab in the K loop that a wait is for; and *pieces* of boxes that are moved, one a warp: rows put
+ * to a peer (gather), all of K or a range of it, slots added, sums copied. Tiles of partial sums are stored into their
+ * owners' slots by TMA, at once into peers' windows, during the first slabs of the next tile; their flags are raised a
+ * few slabs later, when the stores are done. Who finds no more tiles moves pieces.
  *
  * Nothing that others wait for waits for them in the same epoch: puts await at most the epoch before, so that any
  * rank's kernel ends once its peers have begun. The last block sets the counters back for the next launch. */
 #include "kernels/cuda/gemm/mainloop.cuh"
 #include "kernels/cuda/window/window.cuh"
 
-/* Tiles handed to consumers, one of which may still be stored; tiles whose stores may be under way; slabs after the
- * last store in which it is done. */
-enum { SLOTS = 4, TURNS = 8, SETTLE_AT = 8 };
+/* Tiles handed to consumers, one of which may still be stored; tiles whose stores may be under way, more than are
+ * handed; slabs after the last store in which it is done. */
+enum { SLOTS = 4, TURNS = 8, SETTLE_AT = 8, NEVER = 0x7fffffff };
 static_assert(SHARE == 0 && ACCUMULATE == 0, "");
 
 /* ---- tables: as fused.c writes them ---- */
@@ -71,6 +71,7 @@ struct call {
     const signal_row *signals;
     i64 staged[2], slots[2], sums[2]; /* places in parts of the window, of both copies */
     int ntiles, nboxes, npieces, copies, me;
+    int begun;                    /* 1: the epoch has been counted up */
     int slabs, k, columns, owned; /* of the result; rows that this rank adds */
     u32 adds;                     /* the ranks that have a part in sums */
     watch w;
@@ -85,6 +86,9 @@ struct run {
 
 /* ---- flags ---- */
 
+__device__ inline bool claim(const run &r) {
+    return !atomicExch(r.c.work + GIVEN_UP, 1);
+}
 template <level L> __device__ inline bool await_all(const run &r, int first, int count) {
     bool fine = true;
     for (int i = first; i < first + count && fine; i++) {
@@ -93,8 +97,7 @@ template <level L> __device__ inline bool await_all(const run &r, int first, int
         watch w = r.c.w;
         if (flag.from == r.c.me) w.deadline_ns *= 2; /* what this rank awaits of itself awaits a peer, which is named */
         if (least > 0)
-            fine = wait<L>((const u64 *)(r.c.part[r.c.me] + flag.place), (u64)least, w,
-                           [&] { return !atomicExch(r.c.work + GIVEN_UP, 1); });
+            fine = wait<L>((const u64 *)(r.c.part[r.c.me] + flag.place), (u64)least, w, [&] { return claim(r); });
     }
     return fine;
 }
@@ -104,19 +107,14 @@ __device__ inline void raise_all(const run &r, int first, int count) {
         word_add((u64 *)(r.c.part[flag.peer] + flag.place), 1);
     }
 }
-/* Count one more of so many; returns whether it is the last, which sees what came before all others. */
+/* Count one more of so many, after what this thread has seen; returns whether it is the last. Who releases after that,
+ * releases what came before all of them. */
 __device__ inline bool is_last(u32 *done, u32 all) {
     u32 before;
-    asm volatile("atom.acq_rel.sys.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(done), "r"(all - 1) : "memory");
-    return before == all - 1;
-}
-__device__ inline bool is_last_of_block(u32 *done, u32 all) {
-    u32 before;
-    asm volatile("atom.acq_rel.cta.shared::cta.inc.u32 %0, [%1], %2;"
-                 : "=r"(before)
-                 : "r"(shared_address(done)), "r"(all - 1)
-                 : "memory");
-    return before == all - 1;
+    asm volatile("atom.release.sys.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(done), "r"(all - 1) : "memory");
+    if (before != all - 1) return false;
+    asm volatile("fence.acq_rel.sys;" ::: "memory");
+    return true;
 }
 
 /* ---- pieces: one warp each ---- */
@@ -127,7 +125,10 @@ template <class element> struct unit {
     vec<element, EACH_VEC> v[VECS];
     __device__ inline void read(const element *from) {
 #pragma unroll
-        for (int i = 0; i < VECS; i++) v[i].read(from + i * EACH_VEC);
+        for (int i = 0; i < VECS; i++) {
+            uint4 word = __ldcg((const uint4 *)(from + i * EACH_VEC)); /* the L1 cache is small here */
+            v[i].w[0] = word.x, v[i].w[1] = word.y, v[i].w[2] = word.z, v[i].w[3] = word.w;
+        }
     }
     __device__ inline void write(element *to) const {
 #pragma unroll
@@ -214,7 +215,7 @@ __device__ inline void add_slots(const run &r, const box_row &box, const piece_r
             y.write(c.out + to + at);
         }
     };
-    move_units<RANKS <= 2 ? 2 : 1>(p.rows, box.columns, c.columns, read, write);
+    move_units<RANKS <= 2 ? 4 : RANKS <= 4 ? 2 : 1>(p.rows, box.columns, c.columns, read, write);
 }
 __device__ inline void copy_sums(const run &r, const box_row &box, const piece_row &p) {
     const call &c = r.c;
@@ -232,7 +233,7 @@ __device__ inline void copy_sums(const run &r, const box_row &box, const piece_r
         y.set(values);
         y.write(c.out + first + at);
     };
-    move_units<4>(p.rows, box.columns, c.columns, read, write);
+    move_units<8>(p.rows, box.columns, c.columns, read, write);
 }
 __device__ inline void put_rows(const run &r, const box_row &box, const piece_row &p) {
     const call &c = r.c;
@@ -247,7 +248,7 @@ __device__ inline void put_rows(const run &r, const box_row &box, const piece_ro
         x.read(from + at);
         return x;
     };
-    move_units<4>(p.rows, box.columns, c.k, read, [&](int at, const unit<TYPE> &x) { x.write(to + at); });
+    move_units<8>(p.rows, box.columns, c.k, read, [&](int at, const unit<TYPE> &x) { x.write(to + at); });
 }
 /* Of the operand, to where it is kept. */
 __device__ inline void copy_operand(const run &r, const box_row &box, const piece_row &p) {
@@ -260,7 +261,7 @@ __device__ inline void copy_operand(const run &r, const box_row &box, const piec
         x.read(from + at);
         return x;
     };
-    move_units<4>(p.rows, box.columns, c.k, read, [&](int at, const unit<TYPE> &x) { x.write(to + at); });
+    move_units<8>(p.rows, box.columns, c.k, read, [&](int at, const unit<TYPE> &x) { x.write(to + at); });
 }
 
 __device__ inline void move_pieces(const run &r) {
@@ -290,15 +291,16 @@ __device__ inline void move_pieces(const run &r) {
 
 /* What follows the stores of a group's tile. */
 struct unsettled {
-    int fine;               /* the flags that the stores await are there */
-    int first, count, turn; /* signals, when the stores are done; none: nothing is awaited */
+    int fine; /* the flags that the stores await are there */
+    int turn; /* of the tile; -1: its stores are done, and it is said */
 };
 /* Tiles on their way to consumers, and after. */
 struct hand {
     tile_row tile[SLOTS];
     u64 full[SLOTS], empty[SLOTS];
-    u32 stored[TURNS];          /* by one of two groups */
+    u64 stored[TURNS];          /* by all groups that have a part of the tile */
     unsettled after[CONSUMERS]; /* of the thread that leads: registers are short */
+    volatile int lost;          /* a tile was not stored */
 };
 struct place_of_hand {
     int slot;
@@ -311,74 +313,142 @@ __device__ inline void hand_arrive(u64 *barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-/* The waits of a tile: the next, and the slab that it is for. */
+/* The waits of a tile, one a lane of the warp that loads: a lane knows its flag, and whether that has its count. They
+ * are looked at while the tile before is loaded, and all at once, so that loads stall only for what is not there. */
 struct tile_waits {
-    int at, end, slab;
-    __device__ inline void look(const call &c) {
-        slab = at < end ? c.waits[at].slab : 0x7fffffff;
+    const u64 *flag; /* of the lane; null: none, or it is there */
+    i64 least;
+    int slab;     /* the first that is loaded after it */
+    int next;     /* the first slab that must not be loaded yet */
+    int at, left; /* waits that no lane has yet */
+
+    __device__ inline void take(const run &r) {
+        int lane = (int)threadIdx.x % 32;
+        flag = nullptr, slab = NEVER;
+        if (lane < left) {
+            wait_row row = r.c.waits[at + lane];
+            least = ((i64)r.epoch - row.lag) * row.count;
+            slab = row.slab;
+            flag = (const u64 *)(r.c.part[r.c.me] + row.place);
+        }
+        int taken = min(left, 32);
+        at += taken, left -= taken;
+        look();
+    }
+    __device__ inline void begin(const run &r, const tile_row &t) {
+        at = t.first_wait, left = t.nwaits;
+        take(r);
+    }
+    __device__ inline void look() {
+        if (flag && (i64)word_look(flag) >= least) {
+            word_load(flag); /* what preceded it is seen */
+            flag = nullptr, slab = NEVER;
+        }
+        next = __reduce_min_sync(~0u, slab);
     }
 };
-/* One thread, before it loads a slab: what the peers have put of it is there, for loads by TMA as well. False: someone
+
+/* The warp that loads, before a slab: what the peers have put of it is there, for loads by TMA as well. False: someone
  * has given up. */
-__device__ inline bool await_slab(const run &r, tile_waits &waits, int slab) {
-    bool fine = true;
-    for (; fine && waits.slab <= slab; waits.look(r.c)) fine = await_all<THREAD>(r, waits.at++, 1);
+__device__ inline bool await_slab(const run &r, tile_waits &waits, int s) {
+    u64 begin = now_ns();
+    for (int looks = 1; waits.next <= s || (waits.next == NEVER && waits.left); looks++) {
+        if (waits.next == NEVER) {
+            waits.take(r);
+            continue;
+        }
+        pause<THREAD>();
+        waits.look();
+        if (looks % LOOKS) continue;
+        int gone = 0;
+        if (waits.slab <= s) gone = !keep_on(waits.flag, (u64)waits.least, begin, r.c.w, [&] { return claim(r); });
+        if (__any_sync(~0u, gone)) return false;
+    }
+    __syncwarp(); /* what a lane has seen, all have */
     proxy_fence();
-    return fine;
+    return true;
 }
 
-/* One thread: tiles from the counter, to consumers, and their slabs. While it loads one, it looks for the next. After
- * someone has given up it loads the tile's other slabs as they are, for consumers count them, and takes no more. */
+/* One warp: tiles from the counter, to consumers, and their slabs, which its first lane loads. While it loads one, it
+ * looks for the next. After someone has given up it loads the tile's other slabs as they are, for consumers count them,
+ * and takes no more. */
 __device__ inline tile_row tile_of(const call &c, int i) {
     return i < c.ntiles ? c.tiles[i] : tile_row{};
 }
+__device__ inline int take_tile(const call &c) {
+    int i = 0;
+    if (threadIdx.x % 32 == 0) i = (int)atomicAdd(c.work + TILES, 1);
+    return __shfl_sync(~0u, i, 0);
+}
 __device__ inline void load_tiles(const run &r, const maps &maps, const stages &m, hand &h) {
-    enum { TAKE_AT = 1, LOOK_AT = 3 };
+    enum { TAKE_AT = 1, LOOK_AT = 3, WAITS_AT = 5 };
+    bool leads = threadIdx.x % 32 == 0, fine = true;
     ring at = {0, 0};
     place_of_hand to = {0, 0};
     int next = 0;
-    bool fine = true;
-    for (tile_row t = tile_of(r.c, (int)atomicAdd(r.c.work + TILES, 1)), ahead;; t = ahead, to.next()) {
-        tile_waits waits = {t.first_wait, t.first_wait + t.nwaits, 0};
-        waits.look(r.c);
-        if (fine && waits.slab <= 0) fine = await_slab(r, waits, 0);
+    tile_waits waits, later;
+    tile_row ahead;
+    waits.begin(r, ahead = tile_of(r.c, take_tile(r.c)));
+    for (tile_row t = ahead;; t = ahead, waits = later, to.next()) {
         t.more &= (int)fine;
         barrier_wait(shared_address(&h.empty[to.slot]), to.parity ^ 1);
-        h.tile[to.slot] = t;
-        hand_arrive(&h.full[to.slot]);
+        if (leads) {
+            h.tile[to.slot] = t;
+            hand_arrive(&h.full[to.slot]);
+        }
         if (!t.more) return;
         const tensor_map *a = t.staged ? &maps.staged[r.copy] : &maps.a;
         for (int s = 0; s < r.c.slabs; s++, at.next()) {
             u32 stage = m.base + (u32)(at.stage * STAGE_BYTES), barrier = m.full + 8 * (u32)at.stage;
-            if (fine && waits.slab <= s) fine = await_slab(r, waits, s);
+            if (fine && (waits.next <= s || (waits.next == NEVER && waits.left))) fine = await_slab(r, waits, s);
             barrier_wait(m.empty + 8 * (u32)at.stage, at.parity ^ 1);
-            barrier_expect(barrier, STAGE_BYTES);
-            load_slab<ROWS, TURN_A, false>(stage, a, t.from_row, s * SLAB, barrier, 0);
-            load_slab<COLUMNS, TURN_B, false>(stage + A_BYTES, &maps.b, t.column, s * SLAB, barrier, 0);
-            if (s == TAKE_AT) next = (int)atomicAdd(r.c.work + TILES, 1);
+            if (leads) {
+                barrier_expect(barrier, STAGE_BYTES);
+                load_slab<ROWS, TURN_A, false>(stage, a, t.from_row, s * SLAB, barrier, 0);
+                load_slab<COLUMNS, TURN_B, false>(stage + A_BYTES, &maps.b, t.column, s * SLAB, barrier, 0);
+            }
+            __syncwarp();
+            if (s == TAKE_AT) next = take_tile(r.c);
             if (s == LOOK_AT) ahead = tile_of(r.c, next);
+            if (s == WAITS_AT) later.begin(r, ahead);
         }
-        if (r.c.slabs <= TAKE_AT) next = (int)atomicAdd(r.c.work + TILES, 1);
+        if (r.c.slabs <= TAKE_AT) next = take_tile(r.c);
         if (r.c.slabs <= LOOK_AT) ahead = tile_of(r.c, next);
+        if (r.c.slabs <= WAITS_AT) later.begin(r, ahead);
     }
 }
 
-/* The thread that leads a group: its stores of a tile are done, and when those of the other group are too, so says the
- * flag. */
-__device__ inline void settle(const run &r, hand &h, int group) {
+/* The thread that leads a group: its stores of a tile are done. */
+__device__ inline void settle(hand &h, int group) {
     unsettled &u = h.after[group];
-    if (u.count <= 0) return;
+    if (!SIGNALS || u.turn < 0) return;
     stores_done();
-    proxy_fence();
-    if (!TOGETHER || is_last_of_block(&h.stored[u.turn], CONSUMERS)) raise_all(r, u.first, u.count);
-    u.count = 0;
+    hand_arrive(&h.stored[u.turn % TURNS]);
+    u.turn = -1;
+}
+/* One thread beside: when a tile's stores are done, so say its flags. To release them takes as long as a message to a
+ * peer, and would hold up a group. */
+__device__ inline void raise_flags(const run &r, hand &h) {
+    place_of_hand from = {0, 0};
+    for (int turn = 0;; turn++, from.next()) {
+        barrier_wait(shared_address(&h.full[from.slot]), from.parity);
+        const tile_row &t = h.tile[from.slot];
+        int more = t.more, first = t.first_signal, count = t.nsignals;
+        hand_arrive(&h.empty[from.slot]);
+        if (!more) return;
+        barrier_wait(shared_address(&h.stored[turn % TURNS]), (u32)(turn / TURNS & 1));
+        proxy_fence();
+        if (!h.lost) raise_all(r, first, count);
+    }
 }
 
 /* A tile that is stored, or will be while the next one is multiplied (mainloop.cuh); its row stays in its slot until
  * then. No store waits for its own effect: multiplying the next tile needs no sum of this one. */
 __device__ inline void store_begin(const run &r, hand &h, int slot, int group) {
     const tile_row &t = h.tile[slot];
-    if (threadIdx.x % 128 == 0) h.after[group].fine = await_all<THREAD>(r, t.first_ready, t.nready);
+    if (threadIdx.x % 128) return;
+    h.after[group].fine = await_all<THREAD>(r, t.first_ready, t.nready);
+    if (!h.after[group].fine) h.lost = 1;
 }
 /* The thread that leads. */
 __device__ inline void store_one(const run &r, const maps &maps, const hand &h, int slot, int group, u32 chunk, int row,
@@ -393,11 +463,7 @@ __device__ inline void store_one(const run &r, const maps &maps, const hand &h, 
 }
 /* All threads: the slot is free. */
 __device__ inline void store_end(hand &h, int slot, int group, int turn) {
-    if (threadIdx.x % 128 == 0) {
-        const tile_row &t = h.tile[slot];
-        unsettled &u = h.after[group];
-        u.first = t.first_signal, u.count = u.fine ? t.nsignals : 0, u.turn = turn % TURNS;
-    }
+    if (threadIdx.x % 128 == 0) h.after[group].turn = turn;
     __syncwarp();
     if (threadIdx.x % 32 == 0) hand_arrive(&h.empty[slot]);
 }
@@ -407,17 +473,17 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
     bool leads = threadIdx.x % 128 == 0;
     outlet out = {m.base + STAGES * STAGE_BYTES + (u32)(group * CHUNKS * CHUNK_BYTES), group, 0};
     rounded done; /* the tile before, which is stored late */
-    if (leads) h.after[group].count = 0;
+    if (leads) h.after[group].turn = -1;
     ring at = {0, 0};
     place_of_hand from = {0, 0};
-    int turn = 0, slot = 0; /* slot: of the tile that is stored */
+    int turn = 0, slot = 0, before = 0; /* of the tile that is stored */
     auto store = [&](u32 chunk, int row, int column) {
         store_one(r, maps, h, slot, group, chunk, first + row, column);
     };
     auto store_late = [&](int chunk) {
         if (!turn) return;
         store_chunk(done, chunk, out, store);
-        if (chunk == LATE - 1) store_end(h, slot, group, turn);
+        if (chunk == LATE - 1) store_end(h, slot, group, before);
     };
     for (;; turn++, from.next()) {
         barrier_wait(shared_address(&h.full[from.slot]), from.parity);
@@ -432,25 +498,25 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
         }
         float c[HALVES][COLUMNS / 8][4];
         int last = multiply_slabs(c, at, r.c.slabs, m, first, store_late, [&](int i) {
-            if (i == SETTLE_AT && leads) settle(r, h, group);
+            if (i == SETTLE_AT && leads) settle(h, group);
         });
         if (!TOGETHER) give_turn(1 - group);
         multiply_finish(c, last, m);
-        if (leads) settle(r, h, group);
-        slot = from.slot;
+        if (leads) settle(h, group);
+        slot = from.slot, before = turn;
         store_begin(r, h, slot, group);
         if constexpr (LATE > 0) {
             done.set(c);
         } else {
             store_tile(c, out, store);
             store_end(h, slot, group, turn);
-            if (!TOGETHER && leads) settle(r, h, group);
+            if (!TOGETHER && leads) settle(h, group);
         }
     }
 #pragma unroll
     for (int chunk = 0; chunk < LATE; chunk++) store_late(chunk);
     if (leads) {
-        settle(r, h, group);
+        settle(h, group);
         stores_done();
     }
     __syncwarp();
@@ -466,20 +532,22 @@ extern "C" __global__ void __launch_bounds__(128 * (CONSUMERS + 1), 1)
         init_stages(m);
         for (int s = 0; s < SLOTS; s++) {
             barrier_init(shared_address(&h.full[s]), 1);
-            barrier_init(shared_address(&h.empty[s]), 4 * CONSUMERS);
+            barrier_init(shared_address(&h.empty[s]), 4 * CONSUMERS + SIGNALS);
         }
-        for (int t = 0; t < TURNS; t++) h.stored[t] = 0;
+        for (int t = 0; t < TURNS; t++) barrier_init(shared_address(&h.stored[t]), TOGETHER ? CONSUMERS : 1);
+        h.lost = 0;
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
-    u64 epoch = *c.epoch + 1;
+    u64 epoch = *c.epoch + !c.begun;
     const run r = {c, epoch, (int)(epoch % (u64)c.copies)};
     __syncthreads();
     if (threadIdx.x >= 128 * CONSUMERS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 88;");
-        if (threadIdx.x >= 128 * CONSUMERS + 32)
-            move_pieces(r);
-        else if (threadIdx.x % 32 == 0)
-            load_tiles(r, maps, m, h);
+        int warp = (int)threadIdx.x / 32 - 4 * CONSUMERS;
+        if (warp == 0) load_tiles(r, maps, m, h);
+        if (SIGNALS && warp == 1 && threadIdx.x % 32 == 0) raise_flags(r, h);
+        __syncwarp();
+        if (warp) move_pieces(r);
         __syncwarp();
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 208;");

@@ -5,6 +5,7 @@
  *   fused.c, fused.cu     one kernel does it all, on sm_90
  *   waves.c               NCCL moves chunks, wave by wave, where a peer's memory is out of reach
  *   compute.c             GEMMs and sums of chunks
+ *   engine.c              puts by copy engines
  *   overlap.c             which implementation runs
  *
  * All addresses but the epoch, and the parity of staging, are known when a run is queued. Flags only grow: in epoch e a

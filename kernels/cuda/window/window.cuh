@@ -104,28 +104,48 @@ template <level L> __device__ inline void quiet() {
 
 /* ---- wait, test ---- */
 
+/* Without order: to look at a word again and again. An acquiring load drops what the multiprocessor has in its L1
+ * cache, and a few warps that spin on such loads slow down all others of it by tens of times. */
+__device__ inline u64 word_look(const u64 *word) {
+    u64 value;
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
+}
 __device__ inline bool test(const u64 *signal, u64 least) {
     return word_load(signal) >= least;
 }
 
-/* Until the signal is at least `least`; false: someone gave up, and all threads of the level return. claim(): whether
- * this thread may say what it waited for; of many that give up at once, one. */
+/* Looks at a signal are so far apart; the abort word, which may be the host's, and the clock are looked at less often.
+ */
+template <level L> __device__ inline void pause() {
+    __nanosleep(L == THREAD ? 20 : 100);
+}
+enum { LOOKS = 512 };
+
+/* One thread, which has waited since `begin` for a signal to be at least `least`: false: someone has given up, or now
+ * does. claim(): whether this thread may say what it waited for; of many that give up at once, one. */
+template <class F> __device__ inline bool keep_on(const u64 *signal, u64 least, u64 begin, const watch &w, F claim) {
+    if (now_ns() - begin > w.deadline_ns && !word_load(w.aborted) && claim()) {
+        w.stalled[0] = (u64)signal, w.stalled[1] = word_look(signal), w.stalled[2] = least;
+        if (w.tag) w.stalled[3] = w.tag;
+        word_set(w.aborted, 1);
+    }
+    return !word_load(w.aborted);
+}
+/* Until the signal is at least `least`; false: someone gave up, and all threads of the level return. claim(): as of
+ * keep_on. */
 template <level L, class F> __device__ inline bool wait(const u64 *signal, u64 least, const watch &w, F claim) {
     int fine = 1;
-    if (!lane<L>()) {
-        u64 begin = now_ns(), have;
-        for (int spins = 0; (have = word_load(signal)) < least; spins++) {
-            if (spins % 64) continue;
-            if (now_ns() - begin > w.deadline_ns && !word_load(w.aborted) && claim()) {
-                w.stalled[0] = (u64)signal, w.stalled[1] = have, w.stalled[2] = least;
-                if (w.tag) w.stalled[3] = w.tag;
-                word_set(w.aborted, 1);
-            }
-            if (word_load(w.aborted)) {
+    if (!lane<L>() && word_load(signal) < least) {
+        u64 begin = now_ns();
+        for (int looks = 1; word_look(signal) < least; looks++) {
+            pause<L>();
+            if (looks % LOOKS == 0 && !keep_on(signal, least, begin, w, claim)) {
                 fine = 0;
                 break;
             }
         }
+        word_load(signal); /* what preceded it is seen */
     }
     if constexpr (L == WARP) {
         fine = __shfl_sync(~0u, fine, 0);
