@@ -12,7 +12,7 @@
 #include "planner/balance/split.h"
 
 static const double before_final = 0.7;
-enum { TAG = 6, ALIGN = 256, ALIGNED = 8 /* rows and columns of a share */, TRIED = 5, LEAST_ROUNDS = 3 };
+enum { TAG = 6, ALIGN = 256, ALIGNED = 8 /* rows and columns of a share */, TRIED = 5, LEAST_ROUNDS = 5 };
 
 /* ---- the problem ---- */
 

@@ -141,7 +141,7 @@ void mt_bench_case_release(struct mt_bench_case *c);
 
 /* forms.c: the variants that every case has; then, when rates are known, those that are predicted to be fast, from
  * variant `first` on. Collective. */
-enum { MT_BENCH_PILOT_ROUNDS = 3 };
+enum { MT_BENCH_PILOT_ROUNDS = 2 };
 void mt_bench_forms_add(struct mt_bench_case *c);
 enum mt_status mt_bench_forms_add_fast(struct mt_bench_case *c, struct mt_err *err);
 struct mt_bench_variant *mt_bench_add(struct mt_bench_case *c, enum mt_bench_part part, const char *name);

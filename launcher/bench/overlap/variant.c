@@ -11,7 +11,7 @@
 
 /* A turn is so many slices of about this time, of which the fastest counts: what else a host does hits the others. At
  * least so many instances where they are captured, each after the one before. */
-static const double slice_s = 0.003;
+static const double slice_s = 0.002;
 enum { SLICES = 3, LEAST_CAPTURED = 8, MOST_INSTANCES = 256 };
 /* There should be time for so many rounds of all variants. */
 enum { ROUNDS = 10 };

@@ -43,7 +43,7 @@ static const struct argp_option flag_table[] = {
     {"shares", KEY_SHARES, "5:3", 0, "of M and N that the ranks have, in proportion [even]", 1},
     {"repetitions", KEY_REPETITIONS, "N", 0, "rounds, in which each variant takes a turn, at most [10]", 1},
     {"seconds", KEY_SECONDS, "S", 0,
-     "of a shape and form, about: turns and rounds are cut to fit, to three rounds at least [60]", 1},
+     "of a shape and form, about: turns and rounds are cut to fit, to five rounds at least [60]", 1},
     MT_OPTION_JSON(KEY_JSON, 1),
     MT_OPTION_DEVICE(KEY_DEVICE, "cpu", 2),
     MT_OPTION_DEADLINE(KEY_DEADLINE, "120", 2),
