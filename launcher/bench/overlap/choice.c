@@ -107,14 +107,29 @@ static enum mt_status choose(struct mt_bench_case *c, struct mt_err *err) {
     return st;
 }
 
-enum mt_status mt_bench_case_judge(struct mt_bench_case *c, struct mt_err *err) {
-    mt_bench_find_medians(c);
+static struct mt_overlap_rates slowest(const struct mt_bench_rates *found, int n) {
+    struct mt_overlap_rates slowest = found->rates[0];
+    for (int r = 1; r < n; r++)
+        if (found->rates[r].flops < slowest.flops) slowest = found->rates[r];
+    return slowest;
+}
+
+/* For the tables. */
+static void note_rates(struct mt_bench_case *c) {
+    const struct mt_bench_variant *tiles = mt_bench_fused_part_of(c, MT_BENCH_TILES, NULL);
     struct mt_bench_rates found = mt_bench_rates_of_chunks(c);
-    c->rates = found.rates[0];
-    for (int r = 1; r < c->problem.n; r++)
-        if (found.rates[r].flops < c->rates.flops) c->rates = found.rates[r];
+    c->rates = slowest(&found, c->problem.n);
     c->bandwidth_Bps = found.links.bandwidth_Bps[1], c->latency_s = found.links.latency_s[1];
     c->in_step = mt_bench_in_step(c);
+    if (!tiles) return;
+    found = mt_bench_rates_of_fused(c, &tiles->problem);
+    c->fused = slowest(&found, c->problem.n);
+    c->fused_bandwidth_Bps = found.links.bandwidth_Bps[1], c->fused_latency_s = found.links.latency_s[1];
+}
+
+enum mt_status mt_bench_case_judge(struct mt_bench_case *c, struct mt_err *err) {
+    mt_bench_find_medians(c);
+    note_rates(c);
     const struct mt_bench_variant *handover = mt_bench_part_of(c, MT_BENCH_HANDOVER); /* none in a captured graph */
     c->variants[c->sequential].predicted_s = c->in_step * c->variants[c->gemm_alone].median_s +
                                              mt_bench_part_of(c, MT_BENCH_COLLECTIVE)->median_s +

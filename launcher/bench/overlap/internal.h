@@ -105,8 +105,8 @@ struct mt_bench_case {
     /* After the turns, indices of variants. collective: the fastest of the collective and the puts; chosen and best: of
      * the sequential and the overlapped. */
     int gemm_alone, collective, sequential, chosen, best;
-    struct mt_overlap_rates rates; /* the slowest rank's */
-    double bandwidth_Bps, latency_s, in_step;
+    struct mt_overlap_rates rates, fused; /* the slowest rank's; of one kernel with its first tile, if there is one */
+    double bandwidth_Bps, latency_s, in_step, fused_bandwidth_Bps, fused_latency_s;
 };
 
 /* What predictions are made of: of all ranks, and between them. */

@@ -81,6 +81,13 @@ static void tell_rates(struct mt_bench_case *c) {
     mt_table_put_real(t, "bandwidth_Bps", MT_UNIT_BPS, c->bandwidth_Bps);
     mt_table_put_real(t, "put_s", MT_UNIT_SECONDS, c->rates.put_s);
     mt_table_put_real(t, "latency_s", MT_UNIT_SECONDS, c->latency_s);
+    if (c->fused.workers) {
+        mt_table_put_real(t, "fused_flops", MT_UNIT_FLOPS, c->fused.flops * c->fused.workers);
+        mt_table_put_real(t, "fused_slowdown", MT_UNIT_RATIO, c->fused.compute_slowdown);
+        mt_table_put_real(t, "fused_memory_Bps", MT_UNIT_BPS, c->fused.memory_Bps * fmax(1, c->fused.movers));
+        mt_table_put_real(t, "fused_bandwidth_Bps", MT_UNIT_BPS, c->fused_bandwidth_Bps);
+        mt_table_put_real(t, "fused_latency_s", MT_UNIT_SECONDS, c->fused_latency_s);
+    }
     for (int i = 0; i < c->nvariants; i++)
         if (!told(&c->variants[i])) mt_table_put_real(t, c->variants[i].name, MT_UNIT_SECONDS, c->variants[i].median_s);
 }
