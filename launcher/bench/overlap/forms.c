@@ -146,7 +146,7 @@ static void add_fused(struct mt_bench_case *c) {
 
 /* ---- by chunks, and by waves ---- */
 
-/* On a CPU all; on a GPU few, of which the first and the last are the coarsest and the finest. */
+/* On a CPU all; on a GPU every other one, and the rest by prediction. */
 static bool is_fixed(const struct mt_bench_case *c, int i, const struct mt_overlap *tried) {
     return !on_gpu(c) || i % 2 == 0 || tried->direct;
 }
@@ -197,7 +197,7 @@ void mt_bench_forms_add(struct mt_bench_case *c) {
 
 /* ---- by prediction ---- */
 
-/* All candidates, those of one kernel by tiles; *fused: where they begin. */
+/* All candidates, those of one kernel last and by tiles; *fused_from: where they begin. */
 static struct mt_overlap *find_pool(struct mt_bench_case *c, int *count, int *fused_from) {
     struct mt_overlap *pool = NULL, fused, tried;
     int capacity = 0;
