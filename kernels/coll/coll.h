@@ -19,9 +19,10 @@
  * its receive buffer column `me` packed. Send/Recv is an all_to_all with few non-zeros.
  *
  * Sums, and maxima, of wire type `wire` are accumulated in type `acc`: f64 for f64, else f32. The working buffer is of
- * type `acc`; what is sent is rounded to `wire`. Where all ranks must end with the same bits (all kinds but
- * reduce_scatter) the owner of a block rounds its own copy too. An all_to_all only moves data; a reduction of what was
- * received is done by unpacking (kernels/device/device.h).
+ * type `acc`; what is sent is rounded to `wire`. NCCL, which adds by itself, also takes halves as `acc`: then nothing
+ * is converted, and sums are rounded as often as NCCL passes them on. Where all ranks must end with the same bits (all
+ * kinds but reduce_scatter) the owner of a block rounds its own copy too. An all_to_all only moves data; a reduction of
+ * what was received is done by unpacking (kernels/device/device.h).
  *
  *     const struct mt_coll_algorithm *algorithm = mt_coll_choose(&problem, 20e-6, 1e9);
  *     struct mt_schedule schedule = MT_SCHEDULE_INIT;

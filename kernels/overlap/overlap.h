@@ -168,6 +168,9 @@ struct mt_overlap_schedule {
     struct mt_overlap_wait *waits; /* of tiles and puts: [first_wait, + nwaits) */
     int ntiles, nputs, nwaits, tiles_capacity, puts_capacity, waits_capacity;
     int copies; /* of staging; equal on all ranks, at most MT_OVERLAP_COPIES */
+    /* 0: as mt_overlap_schedule makes it. Who takes away from it or changes it says with another number how: devices
+     * keep what they make of a schedule by its problem, rank and part. */
+    int part;
 };
 #define MT_OVERLAP_SCHEDULE_INIT                                                                                       \
     { 0 }

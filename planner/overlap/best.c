@@ -1,4 +1,5 @@
 /* Candidates for what an overlapped form leaves open, a short list. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "planner/overlap/predict.h"
@@ -6,9 +7,20 @@
 /* Rows of a put as parts of the largest share: fewer puts, or an earlier first tile. */
 static const int parts[] = {1, 2, 4, 8, 16, 32}, mixes[] = {0, 1, 2, 4};
 /* Slabs of K, for devices that wait within tiles; so many columns at least, or flags cost more than they bring. */
-static const int slabs[] = {0, 2, 4, 8};
-enum { NPARTS = sizeof parts / sizeof *parts, NMIXES = sizeof mixes / sizeof *mixes, SLAB_COLUMNS = 512 };
+static const int slabs[] = {0, 2, 4, 8, 16, 32};
+enum { NPARTS = sizeof parts / sizeof *parts, NMIXES = sizeof mixes / sizeof *mixes, SLAB_COLUMNS = 256 };
 enum { NSLABS = sizeof slabs / sizeof *slabs };
+
+/* Movers, three warps a block, take pieces of a put of 16 KiB each, in the order of puts. */
+int mt_overlap_fused_streams(const struct mt_overlap *p, int blocks) {
+    enum { STREAMS = 16, MOVERS = 3, PIECE_BYTES = 16 << 10 };
+    int64_t cols;
+    if (p->form != MT_OVERLAP_GATHER) return STREAMS;
+    mt_overlap_slab(p, 0, &cols);
+    double bytes = (double)p->chunk * (double)cols * (double)mt_type_size(p->wire);
+    double puts = ceil((double)blocks * MOVERS * PIECE_BYTES / fmax(bytes, 1));
+    return puts < STREAMS ? (int)puts : STREAMS;
+}
 
 bool mt_overlap_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *out) {
     int64_t most = 1;

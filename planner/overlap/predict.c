@@ -30,9 +30,9 @@ struct flag { /* on its way; a heap of them */
 struct rank {
     const struct mt_overlap_schedule *schedule;
     double clock, rate, busy_s, ended_s, compute_s; /* busy_s: of all workers */
-    int free, next, done;                           /* workers; the next tile; tiles and puts that are done */
+    int free[2], next[2], done; /* workers and movers; the next tile of each; tiles and puts that are done */
     struct working *heap;
-    int nheap;
+    int nheap, nmoved; /* of those, movers */
     /* Claimed tiles that await flags: how many waits are left of each; by flag, a list of waits, and their tiles. */
     int *missing, *waits_of, *next_wait, *tile_of;
     int64_t *at;        /* [ntiles]: the position in K from which a tile goes on; END: it is multiplied */
@@ -148,6 +148,11 @@ static bool ready(const struct rank *rank, int first, int count) {
     return true;
 }
 
+/* Whether a mover has the tile. */
+static bool moves(const struct simulation *sim, int r, int t) {
+    return sim->rates[r].movers && sim->ranks[r].schedule->tiles[t].kind != MT_TILE_MATMUL;
+}
+
 /* A tile up to the next position at which it awaits something: as much of its time as of K. */
 static void begin_part(struct simulation *sim, int r, int t) {
     struct rank *rank = &sim->ranks[r];
@@ -164,6 +169,7 @@ static void begin_part(struct simulation *sim, int r, int t) {
     }
     rank->at[t] = to;
     sim->changed |= !rank->nheap;
+    rank->nmoved += moves(sim, r, t);
     push(rank, (struct working){rank->clock + s, t});
 }
 
@@ -183,8 +189,13 @@ static int hold(struct rank *rank, bool within, int t) {
 
 static void take_tiles(struct simulation *sim, int r) {
     struct rank *rank = &sim->ranks[r];
-    for (; !rank->start_left && rank->free && rank->next < rank->schedule->ntiles; rank->next++, rank->free--)
-        if (!hold(rank, sim->rates[r].within, rank->next)) begin_part(sim, r, rank->next);
+    for (int mover = 0; mover < 2; mover++)
+        for (int *next = &rank->next[mover]; !rank->start_left && rank->free[mover] && *next < rank->schedule->ntiles;
+             ++*next) {
+            if (moves(sim, r, *next) != mover) continue;
+            rank->free[mover]--;
+            if (!hold(rank, sim->rates[r].within, *next)) begin_part(sim, r, *next);
+        }
 }
 
 /* A flag of the rank was raised. */
@@ -254,8 +265,8 @@ static void queue_put(struct simulation *sim, int r, int j) {
     start_sends(sim, r);
 }
 
-static void free_worker(struct simulation *sim, int r) {
-    sim->ranks[r].free++;
+static void free_worker(struct simulation *sim, int r, int tile) {
+    sim->ranks[r].free[moves(sim, r, tile)]++;
     take_tiles(sim, r);
 }
 
@@ -267,6 +278,7 @@ static void finish(struct simulation *sim, int r) {
 static void end_tile(struct simulation *sim, int r) {
     struct rank *rank = &sim->ranks[r];
     int t = pop(rank).tile;
+    rank->nmoved -= moves(sim, r, t);
     sim->changed |= !rank->nheap;
     if (rank->at[t] < END) {
         if (!hold(rank, sim->rates[r].within, t)) begin_part(sim, r, t);
@@ -277,7 +289,7 @@ static void end_tile(struct simulation *sim, int r) {
         queue_put(sim, r, j);
     }
     finish(sim, r);
-    if (!rank->puts_left[t]) free_worker(sim, r);
+    if (!rank->puts_left[t]) free_worker(sim, r, t);
 }
 
 /* A put's bytes are there; its flag follows. */
@@ -289,7 +301,7 @@ static void end_send(struct simulation *sim, int r, int stream) {
     sim->changed = true;
     start_sends(sim, r);
     if (!sim->rates[r].holds) return;
-    if (tile >= 0 && !--rank->puts_left[tile]) free_worker(sim, r);
+    if (tile >= 0 && !--rank->puts_left[tile]) free_worker(sim, r, tile);
     if (tile < 0 && !--rank->start_left) take_tiles(sim, r);
 }
 
@@ -313,9 +325,9 @@ static void set_up(struct simulation *sim, const struct mt_overlap_schedule *sch
     for (int r = 0; r < n; r++) {
         struct rank *rank = &sim->ranks[r];
         const struct mt_overlap_schedule *s = rank->schedule = &schedules[r];
-        rank->free = sim->rates[r].workers;
+        rank->free[0] = sim->rates[r].workers, rank->free[1] = sim->rates[r].movers;
         rank->rate = 1;
-        rank->heap = mt_new(&sim->arena, struct working, rank->free + 1);
+        rank->heap = mt_new(&sim->arena, struct working, rank->free[0] + rank->free[1] + 1);
         rank->missing = mt_new(&sim->arena, int, s->ntiles + 1);
         rank->at = mt_new(&sim->arena, int64_t, s->ntiles + 1);
         rank->next_wait = mt_new(&sim->arena, int, s->nwaits + 1);
@@ -335,7 +347,7 @@ static void set_up(struct simulation *sim, const struct mt_overlap_schedule *sch
             rank->first_put[t + 1] = j;
         }
         for (int j = 0; j < rank->first_put[1]; j++) rank->start_left += sim->rates[r].holds && s->puts[j].rows;
-        for (int t = 0; t < s->ntiles; t++) rank->compute_s += tile_time(sim, r, &s->tiles[t]);
+        for (int t = 0; t < s->ntiles; t++) rank->compute_s += moves(sim, r, t) ? 0 : tile_time(sim, r, &s->tiles[t]);
         rank->compute_s /= sim->rates[r].workers;
     }
     for (int r = 0; r < n; r++)
@@ -378,7 +390,7 @@ static bool advance(struct simulation *sim) {
     sim->now_s += step_s;
     for (int r = 0; r < sim->n; r++) {
         sim->ranks[r].clock += step_s * sim->ranks[r].rate;
-        sim->ranks[r].busy_s += step_s * sim->ranks[r].nheap;
+        sim->ranks[r].busy_s += step_s * (sim->ranks[r].nheap - sim->ranks[r].nmoved);
         for (int i = 0; i < sim->rates[r].streams; i++) {
             struct sending *s = &sim->ranks[r].streams[i];
             if (s->put >= 0) send_for(s, step_s);

@@ -5,10 +5,10 @@
  *     for (int i = 0; mt_overlap_candidate(&problem, i, &tried); i++)
  *         mt_overlap_predict_problem(&tried, rates, &links, &prediction, err);
  *
- * Workers of a rank take tiles in order; one that awaits flags holds its tile, at its start or at a position in K. A
- * rank sends its puts in order, so many at a time, which share the links and what ranks send and receive. Where a rank
- * computes and communicates at the same time, both are slower. The run begins at the same time on all ranks, which have
- * ended the epoch before. */
+ * Workers of a rank take tiles in order, or those that are multiplied, and movers the others; one that awaits flags
+ * holds its tile, at its start or at a position in K. A rank sends its puts in order, so many at a time, which share
+ * the links and what ranks send and receive. Where a rank computes and communicates at the same time, both are slower.
+ * The run begins at the same time on all ranks, which have ended the epoch before. */
 #ifndef MT_PLANNER_OVERLAP_PREDICT_H
 #define MT_PLANNER_OVERLAP_PREDICT_H
 
@@ -18,10 +18,11 @@ struct mt_overlap_rates { /* of a rank */
     int workers;          /* tiles at a time: multiprocessors that compute; on a CPU 1 */
     double flops;         /* of one worker, in the K loop, while all work */
     double tile_s;        /* of each tile beside that: prologue, epilogue */
-    double memory_Bps;    /* of one worker that adds slots or copies */
+    double memory_Bps;    /* of one worker, or mover, that adds slots or copies */
     bool whole_tiles;     /* a tile that is cut short takes as long as a whole one */
     bool within;          /* a tile waits at positions in K; else for all at its start */
     bool adds_slabs;      /* slabs' sums are added in memory */
+    int movers;           /* that add and copy tiles, so many at a time, while workers multiply; 0: workers do */
     /* A worker that is a whole GPU multiplies a tile in units of so many rows and columns, `units` at a time: in whole
      * waves. 0: in one piece. */
     int64_t unit[2];
@@ -49,7 +50,11 @@ enum mt_status mt_overlap_predict(const struct mt_overlap *problem, const struct
                                   const struct mt_overlap_rates *rates, const struct mt_overlap_links *links,
                                   struct mt_overlap_prediction *prediction, struct mt_err *err);
 
-/* Candidate `i` of what the problem leaves open: its chunk and slabs, or its mix and direct; false: there are no more. */
+/* Puts of a gather that one kernel of `blocks` blocks has on their way at a time; of other forms, of tiles. */
+int mt_overlap_fused_streams(const struct mt_overlap *problem, int blocks);
+
+/* Candidate `i` of what the problem leaves open: its chunk and slabs, or its mix and direct; false: there are no more.
+ */
 bool mt_overlap_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *candidate);
 
 /* Choose groups of whole waves, unequal where that is faster (groups.c): tiles of all columns, in *problem's groups,

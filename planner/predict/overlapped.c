@@ -76,20 +76,9 @@ static struct mt_cost rate_of_gpu(const struct mt_costs *costs, int rank, const 
 }
 
 /* The fused kernel beside the library's GEMMs, measured on an H200: the rate of its tiles with large K, and what each
- * takes beside that, for its pipeline and its epilogue. So many puts of its blocks are on their way at a time. */
+ * takes beside that, for its pipeline and its epilogue. */
 static const double fused_rate = 0.97, fused_tile_s = 2.2e-6;
-enum { FUSED_STREAMS = 16, COPIES_A_PUT = 2 /* its rows, and its flags */ };
-
-/* Puts of a gather on their way at a time: movers, three warps a block, take pieces of a put of 16 KiB each in the
- * order of puts. */
-static int puts_in_flight(const struct mt_overlap *p, int blocks) {
-    enum { MOVERS = 3, PIECE_BYTES = 16 << 10 };
-    int64_t cols;
-    mt_overlap_slab(p, 0, &cols);
-    double bytes = (double)p->chunk * (double)cols * (double)mt_type_size(p->wire);
-    double puts = ceil((double)blocks * MOVERS * PIECE_BYTES / fmax(bytes, 1));
-    return puts < FUSED_STREAMS ? (int)puts : FUSED_STREAMS;
-}
+enum { COPIES_A_PUT = 2 /* its rows, and its flags */ };
 
 /* The time of the K loop of a tile, on one of so many multiprocessors: as the largest tiles take it that the library
  * would have, and these at the best rate of the class; where there are few tiles, the GEMM is no faster than the
@@ -118,7 +107,7 @@ static struct mt_cost rate_of_fused(const struct mt_costs *costs, int rank, cons
     rates->within = true;
     rates->tile_s = fused_tile_s;
     rates->memory_Bps /= rates->workers;
-    rates->streams = p->form == MT_OVERLAP_GATHER ? puts_in_flight(p, rates->workers) : FUSED_STREAMS;
+    rates->streams = mt_overlap_fused_streams(p, rates->workers);
     return cost;
 }
 

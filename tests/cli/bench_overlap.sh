@@ -23,7 +23,8 @@ refused 2 'M 1 is too small: rank 1 would have none of it' on 2 --shape 1,64,64
 refused 2 'nowhere/b.json' on 2 --shape 64,64,64 --json=nowhere/b.json
 refused 2 'is not a kind of device' $bench --shape 64,64,64 --device abacus
 
-# fits FILE CASES: within each case one variant is chosen and one is best; ratios, errors and the summary agree.
+# fits FILE CASES: within each case one variant is chosen and one is best; ratios, errors and the summary agree. Cases
+# are in the order of what the chosen gains.
 fits() {
   jq -e --argjson cases "$2" '
     def near(a; b): (a - b) * (a - b) <= 1e-18 * b * b;
@@ -37,15 +38,19 @@ fits() {
       ($whole | map(.predicted_s > 0 and .speedup > 0 and near(.prediction_error + 1; .predicted_s / .time_s)) | all) and
       ($whole | min_by(.time_s) | .verdict | test("best")) and
       (map(select(.eta == null) | .predicted_s == null and .verdict == "") | all)] | all) and
-    ([range($cases) | . as $i | $all.rows[$i] as $line | $tables[$i].rows as $rows |
+    ([$all.rows[].speedup] | . == sort) and
+    ([$all.rows[] as $line | $tables[] | .rows as $rows |
+      select([$rows[0].form, $rows[0].m, $rows[0].n, $rows[0].k] == [$line.form, $line.m, $line.n, $line.k]) |
       ($rows[] | select(.verdict | test("chosen"))) as $chosen | ($rows[] | select(.verdict | test("best"))) as $best |
-      $line.form == $chosen.form and $line.m == $chosen.m and $line.n == $chosen.n and $line.k == $chosen.k and
       $line.chosen == $chosen.variant and $line.best == $best.variant and
       $line.prediction_error == $chosen.prediction_error and
       $line.collective == ($rows | map(select(.eta == null)) | .[1:] | min_by(.time_s) | .variant) and
       ([$line.gemm_s, $line.collective_s, $line.sequential_s, $line.chosen_s, $line.eta, $line.speedup, $line.to_best] | map(. > 0) | all) and
       (if $chosen.variant == $best.variant then $line.to_best == 1 else true end) and
-      (if $chosen.variant == "sequential" then $line.speedup == 1 and $line.chosen_s == $line.sequential_s else true end)] | all) and
+      (if $chosen.variant == "sequential" then $line.speedup == 1 and $line.chosen_s == $line.sequential_s else true end)] | length == $cases and all) and
+    $choices.worst_error == ([$tables[].rows[] | select(.eta != null) | .prediction_error | fabs] | max) and
+    $choices.least_speedup == ([$all.rows[].speedup] | min) and $choices.least_eta == ([$all.rows[].eta] | min) and
+    $choices.no_worse == ($all.rows | map(select(.speedup >= .99)) | length) and
     near($choices.mean_error; [$tables[].rows[] | select(.eta != null) | .prediction_error | fabs] | add / length) and
     $choices.near_best == ($all.rows | map(select(.to_best <= 1.02)) | length)' "$1" >/dev/null || fail "$(cat "$1")"
 }

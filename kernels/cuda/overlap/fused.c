@@ -57,13 +57,13 @@ struct tables {
     int ntiles, nboxes, npieces, nwaits, nsignals, tiles_capacity, boxes_capacity, pieces_capacity;
 };
 
-/* Tables on a device, by problem and rank, which determine the schedule; and by stream, since the counters among them
- * are of one run at a time. */
+/* Tables on a device, by problem, rank and part, which determine the schedule; and by stream, since the counters among
+ * them are of one run at a time. */
 struct kept {
     struct kept *next;
     unsigned opening;
     CUstream stream;
-    int me;
+    int me, part;              /* part: of the schedule */
     struct mt_overlap problem; /* with shares of its own */
     CUdeviceptr memory;
     int64_t at[5];
@@ -269,20 +269,22 @@ static enum mt_status upload(const struct tables *t, struct kept *kept, struct m
     return result ? cuda_fail(err, result, "tables of an overlapped GEMM") : MT_OK;
 }
 
-static struct kept *new_kept(const struct cuda_queue *queue, const struct mt_overlap *p, int me) {
+static struct kept *new_kept(const struct cuda_queue *queue, const struct cuda_overlap *o) {
+    const struct mt_overlap *p = o->problem;
     size_t bytes = (size_t)p->n * sizeof *p->rows;
     struct kept *kept = mt_calloc(1, sizeof *kept + 2 * bytes);
     int64_t *shares = (int64_t *)(kept + 1);
     memcpy(shares, p->rows, bytes);
     memcpy(shares + p->n, p->shares, bytes);
-    kept->opening = queue->cuda->opening, kept->stream = queue->stream, kept->me = me, kept->problem = *p;
+    kept->opening = queue->cuda->opening, kept->stream = queue->stream;
+    kept->me = o->me, kept->part = o->schedule->part, kept->problem = *p;
     kept->problem.rows = shares, kept->problem.shares = shares + p->n;
     return kept;
 }
 
 static bool is_of(const struct kept *k, const struct cuda_queue *queue, const struct cuda_overlap *o) {
     return k->opening == queue->cuda->opening && k->stream == queue->stream && k->me == o->me &&
-           mt_overlap_equal(&k->problem, o->problem);
+           k->part == o->schedule->part && mt_overlap_equal(&k->problem, o->problem);
 }
 
 static enum mt_status find(const struct cuda_queue *queue, const struct cuda_overlap *o, const struct kept **found,
@@ -294,7 +296,7 @@ static enum mt_status find(const struct cuda_queue *queue, const struct cuda_ove
     if (!k) {
         struct tables tables = {0};
         make_tables(o->problem, o->me, o->schedule, &tables);
-        k = new_kept(queue, o->problem, o->me);
+        k = new_kept(queue, o);
         st = upload(&tables, k, err);
         mt_arena_release(&tables.arena);
         if (st) {

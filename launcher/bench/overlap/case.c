@@ -1,5 +1,4 @@
-/* A shape and a form: its problem, this rank's operands, the window, and the variants that take turns. */
-#include <assert.h>
+/* A shape and a form: its problem, this rank's operands, the window, collectives, and rounds of turns. */
 #include <math.h>
 #include <mpi.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 #include "planner/balance/split.h"
 
 static const double before_final = 0.7;
-enum { TAG = 6, ALIGN = 256, ALIGNED = 8 /* rows and columns of a share */, TRIED = 5, PILOT_ROUNDS = 3 };
+enum { TAG = 6, ALIGN = 256, ALIGNED = 8 /* rows and columns of a share */, TRIED = 5, LEAST_ROUNDS = 5 };
 
 /* ---- the problem ---- */
 
@@ -95,10 +94,11 @@ static enum mt_status make_gemm(struct mt_bench_case *c, struct mt_err *err) {
     bool gather = p->form == MT_OVERLAP_GATHER;
     int64_t share = p->shares[c->bench->rank], k = gather ? p->k : share, cols = gather ? share : p->cols;
     int64_t extents[3][2] = {{p->m, k}, {k, cols}, {p->m, cols}};
-    c->attr = (struct mt_attr){.nm = 1, .nn = 1, .nk = 1, .out_acc = !gather, .tf32 = p->tf32};
+    c->product_type = gather ? p->out : c->bench->wire->class->queue ? p->wire : mt_type_acc(p->type);
+    c->attr = (struct mt_attr){.nm = 1, .nn = 1, .nk = 1, .out_acc = c->product_type != p->type, .tf32 = p->tf32};
     for (int i = 0; i < 3; i++) {
         struct mt_tensor *t = &c->tensors[i];
-        *t = (struct mt_tensor){.type = i < 2 || gather ? p->type : mt_type_acc(p->type), .naxes = 2};
+        *t = (struct mt_tensor){.type = i < 2 ? p->type : c->product_type, .naxes = 2};
         for (int a = 0; a < 2; a++) t->extent[a] = t->global[a] = extents[i][a];
     }
     c->gemm = (struct mt_call){.kind = MT_OP_matmul,
@@ -114,15 +114,22 @@ static enum mt_status make_gemm(struct mt_bench_case *c, struct mt_err *err) {
     return mt_err_hint(err, "--precision f32 is for all devices");
 }
 
+/* That variants from `first` on need. */
+static int64_t scratch_of(const struct mt_bench_case *c, int first) {
+    int64_t most = 0;
+    for (int i = first; i < c->nvariants; i++)
+        if (mt_bench_is_form(&c->variants[i]))
+            most = larger(most,
+                          mt_device_overlap_scratch_bytes(c->bench->device, &c->variants[i].problem, c->bench->rank));
+    return most;
+}
+
 static enum mt_status allocate(struct mt_bench_case *c, struct mt_err *err) {
     const struct mt_overlap *p = &c->problem;
     bool gather = p->form == MT_OVERLAP_GATHER;
     struct mt_bench_overlap *b = c->bench;
     int64_t gemm_scratch = c->backend->scratch_bytes ? c->backend->scratch_bytes(&c->gemm) : 0;
-    for (int i = 0; i < c->nvariants; i++)
-        if (mt_bench_is_form(&c->variants[i]))
-            c->scratch_bytes =
-                larger(c->scratch_bytes, mt_device_overlap_scratch_bytes(b->device, &c->variants[i].problem, b->rank));
+    c->scratch_bytes = scratch_of(c, 0);
     int64_t bytes[] = {mt_tensor_bytes(&c->tensors[0]),
                        mt_tensor_bytes(&c->tensors[1]),
                        c->out_extent[0] * c->out_extent[1] * mt_type_size(p->out),
@@ -137,142 +144,14 @@ static enum mt_status allocate(struct mt_bench_case *c, struct mt_err *err) {
     return st;
 }
 
-/* ---- variants ---- */
-
-static struct mt_bench_variant *add(struct mt_bench_case *c, enum mt_bench_part part, const char *name) {
-    assert(c->nvariants < MT_BENCH_VARIANTS);
-    struct mt_bench_variant *v = &c->variants[c->nvariants++];
-    int n = (int)larger(c->bench->options->repetitions, PILOT_ROUNDS);
-    *v = (struct mt_bench_variant){.part = part,
-                                   .name = name,
-                                   .time_s = mt_new(&c->arena, double, n),
-                                   .own_s = mt_new(&c->arena, double, n),
-                                   .final_s = mt_new(&c->arena, double, n),
-                                   .predicted_s = NAN};
-    return v;
-}
-
-static void add_form(struct mt_bench_case *c, enum mt_bench_part part, const struct mt_overlap *problem,
-                     const char *name) {
-    struct mt_bench_variant *v = add(c, part, name);
-    v->problem = *problem;
-    bool parts = part == MT_BENCH_TILES || part == MT_BENCH_SUMS;
-    int i = 0;
-    while (i < c->nvariants - 1 &&
-           !(mt_bench_is_form(&c->variants[i]) && mt_overlap_equal(&c->variants[i].problem, problem)))
-        i++;
-    if (parts && i < c->nvariants - 1) { /* without flags of its own, it works on what the form has received */
-        v->window_at = c->variants[i].window_at;
-    } else {
-        v->window_at = c->window_bytes;
-        c->window_bytes += padded(mt_overlap_window_bytes(problem));
-    }
-    mt_overlap_schedule(problem, c->bench->rank, &v->schedule);
-    mt_bench_variant_reduce(v);
-}
-
-/* "groups 64+128+64": as many as the largest share has. */
-static const char *groups_name(struct mt_bench_case *c, const struct mt_overlap *p) {
-    const char *name = "groups";
-    for (int g = 0; g < p->ngroups && g < 8; g++)
-        name = mt_arena_printf(&c->arena, "%s%s%lld", name, g ? "+" : " ", (long long)p->groups[g]);
-    return p->ngroups > 8 ? mt_arena_printf(&c->arena, "%s+...", name) : name;
-}
-
-static const char *name_of(struct mt_bench_case *c, const struct mt_overlap *p) {
-    if (p->how == MT_OVERLAP_NCCL) return "NCCL in waves";
-    if (p->how == MT_OVERLAP_FUSED) {
-        struct mt_overlap open = *p;
-        open.how = MT_OVERLAP_ANY;
-        return mt_arena_printf(&c->arena, "one kernel, %lldx%lld, %s", (long long)p->tile[0], (long long)p->tile[1],
-                               name_of(c, &open));
-    }
-    if (p->ngroups) return groups_name(c, p);
-    if (p->form == MT_OVERLAP_GATHER && p->slabs > 1)
-        return mt_arena_printf(&c->arena, "chunk %lld, %d slabs", (long long)p->chunk, p->slabs);
-    if (p->form == MT_OVERLAP_GATHER) return mt_arena_printf(&c->arena, "chunk %lld", (long long)p->chunk);
-    return p->direct ? "direct" : mt_arena_printf(&c->arena, "mix %d", p->mix);
-}
-
-/* Whether the devices of all ranks run it. Collective. */
-static bool all_overlap(const struct mt_bench_overlap *b, const struct mt_overlap *problem) {
-    int all = mt_device_overlaps(b->device, problem, b->rank);
-    MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
-    return all;
-}
-
-/* One kernel with puts of a 4th of a share, by slabs of K. */
-static void add_slabs(struct mt_bench_case *c, const struct mt_overlap *fused) {
-    struct mt_overlap tried;
-    int64_t most = 1;
-    for (int r = 0; r < fused->n; r++) most = larger(most, fused->rows[r]);
-    for (int i = 0; mt_overlap_candidate(fused, i, &tried); i++)
-        if (tried.slabs && tried.chunk == (most + 3) / 4 && all_overlap(c->bench, &tried))
-            add_form(c, MT_BENCH_OVERLAPPED, &tried, name_of(c, &tried));
-}
-
-/* One kernel with each tile: of a gather puts of a 4th and a 16th of a share; else tiles for peers first, and direct.
- * Of smaller tiles the first of these. */
-static void add_fused(struct mt_bench_case *c) {
-    struct mt_bench_overlap *b = c->bench;
-    struct mt_overlap fused = c->problem, tried;
-    bool gather = fused.form == MT_OVERLAP_GATHER;
-    int all, most = mt_device_multiprocessors(b->device, &all);
-    MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    fused.how = MT_OVERLAP_FUSED;
-    for (int t = 0; mt_overlap_fused_tile(&fused, t, most, fused.tile); t++) {
-        if (!all_overlap(b, &fused)) continue;
-        bool large = t < 2;
-        for (int i = gather ? 2 : 0; i <= (large ? 4 : 2); i += gather ? 2 : 4)
-            if (mt_overlap_candidate(&fused, i, &tried)) add_form(c, MT_BENCH_OVERLAPPED, &tried, name_of(c, &tried));
-        if (large) add_slabs(c, &fused);
-    }
-}
-
-/* The other implementations that the devices have. They are not predicted, since none of their rates is measured. */
-static void add_implementations(struct mt_bench_case *c) {
-    struct mt_bench_overlap *b = c->bench;
-    struct mt_overlap waves = c->problem;
-    add_fused(c);
-    waves.how = MT_OVERLAP_NCCL;
-    if (b->wire->class->queue && all_overlap(b, &waves)) {
-        mt_overlap_choose_tiles(&waves);
-        waves.direct = false;
-        add_form(c, MT_BENCH_OVERLAPPED, &waves, name_of(c, &waves));
-    }
-}
-
-static void add_forms(struct mt_bench_case *c) {
-    struct mt_overlap tried, fine = c->problem, coarse = c->problem;
-    for (int i = 0; mt_overlap_candidate(&c->problem, i, &tried); i++) {
-        add_form(c, MT_BENCH_OVERLAPPED, &tried, name_of(c, &tried));
-        if (!i) coarse = tried;
-        fine = tried;
-    }
-    if (c->problem.form == MT_OVERLAP_GATHER && fine.chunk != coarse.chunk)
-        add_form(c, MT_BENCH_PUTS, &fine, mt_arena_printf(&c->arena, "puts, %s", name_of(c, &fine)));
-    add_implementations(c);
-    add_form(c, MT_BENCH_PUTS, &coarse, "puts");
-    add_form(c, MT_BENCH_FLAGS, &coarse, "flags_s");
-    struct mt_overlap large = coarse; /* a tile for each share */
-    for (int r = 0; r < large.n; r++) large.tile[0] = larger(large.tile[0], large.rows[r]);
-    large.tile[1] = larger(1, larger(large.tile[1], large.cols));
-    add_form(c, MT_BENCH_TILES, &large, "large_tiles_s");
-    add_form(c, MT_BENCH_TILES, &coarse, "tiles_s");
-    add_form(c, MT_BENCH_IN_STEP, &coarse, "tiles_in_step_s");
-    if (c->problem.form != MT_OVERLAP_GATHER) add_form(c, MT_BENCH_SUMS, &coarse, "sums_s");
-    if (mt_device_captures(c->bench->device))
-        add_form(c, MT_BENCH_TOGETHER, &coarse, "together_s");
-    else
-        add(c, MT_BENCH_HANDOVER, "handover_s");
-}
+/* ---- the collective ---- */
 
 /* The collective by one algorithm, in `v`. */
 static void set_message(struct mt_bench_case *c, struct mt_bench_variant *v) {
     const struct mt_overlap *p = &c->problem;
     struct mt_bench_overlap *b = c->bench;
     bool gather = p->form == MT_OVERLAP_GATHER, reduces = !gather;
-    enum mt_type acc = reduces ? mt_type_acc(p->type) : p->type;
+    enum mt_type acc = reduces ? c->product_type : p->type;
     v->message = (struct mt_coll_call){.problem = {.kind = v->algorithm->kind,
                                                    .reduce = reduces ? MT_SUM : MT_REDUCE_NONE,
                                                    .wire = p->wire,
@@ -344,32 +223,32 @@ static void connect_collective(struct mt_bench_case *c, struct mt_bench_variant 
                                   class->queue ? class->name : algorithm->name);
 }
 
-static void connect_form(struct mt_bench_case *c, struct mt_bench_variant *v, struct mt_window *window) {
+static void connect_form(struct mt_bench_case *c, struct mt_bench_variant *v, char *scratch) {
     const struct mt_overlap *p = &c->problem;
     int64_t own = p->form == MT_OVERLAP_GATHER ? c->gathered_at * p->k * mt_type_size(p->type) : 0;
-    v->window = window;
+    bool any = v->problem.how == MT_OVERLAP_ANY;
     v->call = (struct mt_overlap_call){.problem = &v->problem,
                                        .schedule = &v->schedule,
-                                       .window = window,
-                                       .base = v->window_at,
+                                       .window = c->window,
                                        .comm = c->bench->wire,
                                        .epoch = &v->epoch,
-                                       .how = p->how,
-                                       .chunk_rows = p->how == MT_OVERLAP_ANY, /* 1: a tile is a chunk; 0: by waves */
+                                       .how = v->problem.how,
+                                       .chunk_rows = any, /* 1: a tile is a chunk; 0: by waves */
                                        .operands = {.a = c->a + own,
                                                     .b = c->b,
                                                     .out = c->out,
                                                     .matmul = c->backend,
-                                                    .scratch = c->scratch,
+                                                    .scratch = scratch,
                                                     .what = mt_overlap_name(p->form)}};
 }
 
-static void connect(struct mt_bench_case *c) {
-    const struct mt_coll_algorithm *algorithm = choose_algorithm(c, kind_of(c->problem.form));
-    for (int i = 0; i < c->nvariants; i++) {
+/* Variants from `first` on. */
+static void connect(struct mt_bench_case *c, int first, char *scratch) {
+    const struct mt_coll_algorithm *algorithm = first ? NULL : choose_algorithm(c, kind_of(c->problem.form));
+    for (int i = first; i < c->nvariants; i++) {
         struct mt_bench_variant *v = &c->variants[i];
         if (v->part == MT_BENCH_COLLECTIVE || v->part == MT_BENCH_SEQUENTIAL) connect_collective(c, v, algorithm);
-        if (mt_bench_is_form(v)) connect_form(c, v, c->window);
+        if (mt_bench_is_form(v)) connect_form(c, v, scratch);
     }
 }
 
@@ -380,10 +259,8 @@ static enum mt_status set_up(struct mt_bench_case *c, enum mt_overlap_form form,
     if (!st) st = make_gemm(c, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     count_message(c);
-    add(c, MT_BENCH_GEMM, "GEMM");
-    add(c, MT_BENCH_COLLECTIVE, "collective");
-    add(c, MT_BENCH_SEQUENTIAL, "sequential");
-    add_forms(c);
+    mt_bench_forms_add(c);
+    c->window_bytes = mt_bench_forms_window_bytes(c);
     st = allocate(c, err);
     return st ? st : mt_bench_values_fill(c, err);
 }
@@ -392,6 +269,7 @@ static enum mt_status set_up(struct mt_bench_case *c, enum mt_overlap_form form,
 static enum mt_status check(struct mt_bench_case *c, struct mt_bench_variant *v, struct mt_err *err) {
     enum mt_status st = MT_OK;
     if (v->part != MT_BENCH_SEQUENTIAL && v->part != MT_BENCH_OVERLAPPED) return MT_OK;
+    mt_bench_variant_begin(c, v);
     for (int copy = 0; copy < MT_OVERLAP_COPIES && !st; copy++) {
         double own_s;
         if ((st = mt_agree(MPI_COMM_WORLD, mt_bench_values_poison(c, v, err), err))) return st;
@@ -407,6 +285,13 @@ enum mt_status mt_bench_case_check(struct mt_bench_case *c, struct mt_err *err) 
     return st;
 }
 
+enum mt_status mt_bench_case_check_final(struct mt_bench_case *c, struct mt_err *err) {
+    int parts[] = {c->sequential, c->chosen, c->best};
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < 3 && !st; i++) st = check(c, &c->variants[parts[i]], err);
+    return st;
+}
+
 /* Whether this part of the case's seconds is over; the same answer on all ranks. */
 static bool late(const struct mt_bench_case *c, double part) {
     double limit_s = part * c->bench->options->seconds;
@@ -416,7 +301,7 @@ static bool late(const struct mt_bench_case *c, double part) {
 }
 
 void mt_bench_case_rounds(struct mt_bench_case *c, int rounds) {
-    for (c->rounds = 0; c->rounds < rounds && !(c->rounds && late(c, before_final)); c->rounds++)
+    for (c->rounds = 0; c->rounds < rounds && !(c->rounds >= LEAST_ROUNDS && late(c, before_final)); c->rounds++)
         for (int i = 0; i < c->nvariants; i++) {
             struct mt_bench_variant *v = &c->variants[(i + c->rounds) % c->nvariants];
             mt_bench_variant_turn(c, v, &v->time_s[c->rounds], &v->own_s[c->rounds]);
@@ -426,7 +311,6 @@ void mt_bench_case_rounds(struct mt_bench_case *c, int rounds) {
 void mt_bench_case_final(struct mt_bench_case *c) {
     int parts[] = {c->gemm_alone, c->collective, c->sequential, c->chosen, c->best};
     enum { NPARTS = sizeof parts / sizeof *parts };
-    MPI_Bcast(parts, NPARTS, MPI_INT, 0, MPI_COMM_WORLD); /* one judgement */
     for (int round = 0; round < c->rounds; round++)
         for (int i = 0; i < NPARTS; i++) {
             struct mt_bench_variant *v = &c->variants[parts[(i + round) % NPARTS]];
@@ -435,31 +319,29 @@ void mt_bench_case_final(struct mt_bench_case *c) {
         }
 }
 
-/* A few rounds give rates, by which the groups are chosen. */
-static enum mt_status add_groups(struct mt_bench_case *c, struct mt_err *err) {
+/* A few rounds give rates, by which those that are predicted to be fast are found. */
+static enum mt_status add_fast(struct mt_bench_case *c, struct mt_err *err) {
     struct mt_bench_overlap *b = c->bench;
-    struct mt_overlap problem;
-    struct mt_window *window;
-    mt_bench_case_rounds(c, PILOT_ROUNDS);
-    enum mt_status st = mt_bench_case_groups(c, &problem, err);
+    int first = c->nvariants;
+    mt_bench_case_rounds(c, MT_BENCH_PILOT_ROUNDS);
+    enum mt_status st = mt_bench_forms_add_fast(c, err);
     if (st) return st;
-    c->window_bytes = 0;
-    add_form(c, MT_BENCH_OVERLAPPED, &problem, name_of(c, &problem));
-    struct mt_bench_variant *v = &c->variants[c->nvariants - 1];
-    int64_t scratch_bytes = mt_device_overlap_scratch_bytes(b->device, &problem, b->rank);
-    if (scratch_bytes > c->scratch_bytes) {
-        mt_device_free(b->device, c->scratch);
-        c->scratch = NULL;
-        c->scratch_bytes = scratch_bytes;
-        st = mt_device_alloc(b->device, padded(scratch_bytes + 1), (void **)&c->scratch, err);
+    char *scratch = c->scratch;
+    int64_t scratch_bytes = scratch_of(c, first);
+    for (int i = first; i < c->nvariants; i++)
+        if (mt_overlap_window_bytes(&c->variants[i].problem) > c->window_bytes)
+            st = mt_fail(err, MT_EBUG, "%s needs a larger window than was foreseen", c->variants[i].name);
+    if (!st && scratch_bytes > c->scratch_bytes) {
+        st = mt_device_alloc(b->device, padded(scratch_bytes), (void **)&c->more_scratch, err);
+        scratch = c->more_scratch;
     }
-    if (!st) st = mt_device_window_new(b->device, b->wire, c->window_bytes, b->options->deadline_s, &window, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
-    connect_form(c, v, window);
-    for (int i = 0; i < c->nvariants; i++) c->variants[i].call.operands.scratch = c->scratch;
-    if ((st = check(c, v, err))) return st;
-    mt_bench_variant_prepare(c, v);
-    return MT_OK;
+    connect(c, first, scratch);
+    for (int i = first; i < c->nvariants && !st; i++) {
+        st = check(c, &c->variants[i], err);
+        if (!st) mt_bench_variant_prepare(c, &c->variants[i]);
+    }
+    return st;
 }
 
 enum mt_status mt_bench_case_init(struct mt_bench_case *c, struct mt_bench_overlap *bench, enum mt_overlap_form form,
@@ -472,21 +354,17 @@ enum mt_status mt_bench_case_init(struct mt_bench_case *c, struct mt_bench_overl
     /* Rates are measured on parts of forms that run by puts. */
     st = mt_device_window_reaches(c->window, bench->group, bench->nranks, NULL, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
-    connect(c);
+    connect(c, 0, c->scratch);
     if ((st = mt_bench_case_check(c, err))) return st;
     for (int i = 0; i < c->nvariants; i++) mt_bench_variant_prepare(c, &c->variants[i]);
-    return add_groups(c, err);
+    return add_fast(c, err);
 }
 
 void mt_bench_case_release(struct mt_bench_case *c) {
-    for (int i = 0; i < c->nvariants; i++) {
-        struct mt_bench_variant *v = &c->variants[i];
-        mt_bench_variant_release(v);
-        if (v->window && v->window != c->window) mt_window_free(v->window);
-    }
+    for (int i = 0; i < c->nvariants; i++) mt_bench_variant_release(&c->variants[i]);
     mt_window_free(c->window);
-    char *memory[] = {c->a, c->b, c->out, c->product, c->scratch, c->gemm_scratch};
-    for (int i = 0; i < 6; i++)
+    char *memory[] = {c->a, c->b, c->out, c->product, c->scratch, c->gemm_scratch, c->more_scratch};
+    for (int i = 0; i < 7; i++)
         if (memory[i]) mt_device_free(c->bench->device, memory[i]);
     mt_arena_release(&c->arena);
 }

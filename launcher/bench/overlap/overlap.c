@@ -54,6 +54,7 @@ enum mt_status mt_bench_overlap_open(struct mt_bench_overlap *b, struct mt_err *
 
 void mt_bench_overlap_close(struct mt_bench_overlap *b) {
     mt_tables_release(&b->doc);
+    if (b->poison) mt_device_free(b->device, b->poison);
     mt_comm_free(b->wire);
     if (b->computed) mt_event_free(b->computed);
     if (b->told) mt_event_free(b->told);
@@ -70,7 +71,7 @@ enum mt_status mt_bench_overlap_measure(struct mt_bench_overlap *b, enum mt_over
     if (!st) mt_bench_case_rounds(&c, b->options->repetitions);
     if (!st) st = mt_bench_case_judge(&c, err);
     if (!st) mt_bench_case_final(&c);
-    if (!st) st = mt_bench_case_check(&c, err);
+    if (!st) st = mt_bench_case_check_final(&c, err);
     if (!st && !b->rank) {
         mt_bench_case_tell(&c);
         mt_bench_case_note(&c);

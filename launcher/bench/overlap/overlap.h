@@ -7,16 +7,24 @@
  * collective alone, both in sequence, and the overlapped forms. A turn is short, and its time that of the slowest rank;
  * of three slices the fastest counts.
  * Turns and rounds are cut to fit a number of seconds, as where ranks share a GPU and take turns of milliseconds there.
+ * The GEMM alone writes what is sent, and the collective adds that: where NCCL adds, in the wire's type. The fastest of
+ * the collective, of copies of its bytes by copy engines, and of the puts of forms is what eta takes.
  * Parts of overlapped forms take turns too: the tiles alone, the puts alone. From their medians come the rates by which
- * the overlapped forms are predicted (planner/overlap/predict.h), and one is chosen, or none. What was chosen is then
- * measured again, in turn with sequential and with what was best.
+ * the overlapped forms are predicted (planner/overlap/predict.h), and one is chosen, or none. After a few rounds the
+ * candidates that are predicted to be fastest join. What was chosen is then measured again, in turn with sequential and
+ * with what was best.
  *
  *     overlap.c    options to tables: the devices, the shapes in turn
- *     case.c       a shape and a form: operands, window, variants
+ *     case.c       a shape and a form: operands, window, rounds
+ *     forms.c      which variants a case has
  *     variant.c    one variant: what it queues, and its turns
+ *     engine.c     copies by copy engines
  *     values.c     random operands, and the check of results in f64
- *     rates.c      rates from turns, predictions, the choice
- *     results.c    the tables */
+ *     rates.c      rates of forms by chunks, from turns
+ *     fused.c      rates of one kernel
+ *     choice.c     predictions, the choice
+ *     results.c    the tables
+ */
 #ifndef MT_LAUNCHER_BENCH_OVERLAP_OVERLAP_H
 #define MT_LAUNCHER_BENCH_OVERLAP_OVERLAP_H
 

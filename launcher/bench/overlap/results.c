@@ -7,7 +7,8 @@
 #include "kernels/base/number/stats.h"
 #include "launcher/bench/overlap/internal.h"
 
-static const double near_best = 1.02; /* of times: as good as the best */
+/* Ratios that count: of times, as good as the best; sequential's over the chosen, no worse than it. */
+static const double near_best = 1.02, no_worse = 0.99;
 
 static double *times_of(const struct mt_bench_case *c, int variant, bool final) {
     return final ? c->variants[variant].final_s : c->variants[variant].time_s;
@@ -80,6 +81,13 @@ static void tell_rates(struct mt_bench_case *c) {
     mt_table_put_real(t, "bandwidth_Bps", MT_UNIT_BPS, c->bandwidth_Bps);
     mt_table_put_real(t, "put_s", MT_UNIT_SECONDS, c->rates.put_s);
     mt_table_put_real(t, "latency_s", MT_UNIT_SECONDS, c->latency_s);
+    if (c->fused.workers) {
+        mt_table_put_real(t, "fused_flops", MT_UNIT_FLOPS, c->fused.flops * c->fused.workers);
+        mt_table_put_real(t, "fused_slowdown", MT_UNIT_RATIO, c->fused.compute_slowdown);
+        mt_table_put_real(t, "fused_memory_Bps", MT_UNIT_BPS, c->fused.memory_Bps * fmax(1, c->fused.movers));
+        mt_table_put_real(t, "fused_bandwidth_Bps", MT_UNIT_BPS, c->fused_bandwidth_Bps);
+        mt_table_put_real(t, "fused_latency_s", MT_UNIT_SECONDS, c->fused_latency_s);
+    }
     for (int i = 0; i < c->nvariants; i++)
         if (!told(&c->variants[i])) mt_table_put_real(t, c->variants[i].name, MT_UNIT_SECONDS, c->variants[i].median_s);
 }
@@ -120,9 +128,12 @@ void mt_bench_case_note(const struct mt_bench_case *c) {
                                    .eta = eta(c, true, c->chosen),
                                    .speedup = ratio(c, true, c->sequential, c->chosen),
                                    .to_best = ratio(c, true, c->chosen, c->best)};
-    for (int i = 0; i < c->nvariants; i++)
-        if (whole(&v[i]) && !isnan(v[i].predicted_s))
-            line->errors += fabs(v[i].predicted_s / v[i].median_s - 1), line->predicted++;
+    for (int i = 0; i < c->nvariants; i++) {
+        if (!whole(&v[i]) || isnan(v[i].predicted_s)) continue;
+        double error = fabs(v[i].predicted_s / v[i].median_s - 1);
+        line->errors += error, line->predicted++;
+        line->worst_error = fmax(line->worst_error, error);
+    }
 }
 
 static void put_line(struct mt_table *t, const struct mt_bench_line *line) {
@@ -142,8 +153,49 @@ static void put_line(struct mt_table *t, const struct mt_bench_line *line) {
     mt_cell_real(t, line->to_best);
 }
 
+/* Those first where the chosen is slowest beside sequential. */
+static int by_speedup(const void *a, const void *b) {
+    const struct mt_bench_line *x = a, *y = b;
+    return (x->speedup > y->speedup) - (x->speedup < y->speedup);
+}
+
+struct summary {
+    double errors, worst_error, least_speedup, least_eta;
+    int predicted, near, no_worse;
+};
+
+static struct summary sum_up(const struct mt_bench_overlap *b) {
+    struct summary s = {.least_speedup = INFINITY, .least_eta = INFINITY};
+    for (int i = 0; i < b->nlines; i++) {
+        const struct mt_bench_line *line = &b->lines[i];
+        s.errors += line->errors, s.predicted += line->predicted;
+        s.worst_error = fmax(s.worst_error, line->worst_error);
+        s.least_speedup = fmin(s.least_speedup, line->speedup), s.least_eta = fmin(s.least_eta, line->eta);
+        s.near += line->to_best <= near_best;
+        s.no_worse += line->speedup >= no_worse;
+    }
+    return s;
+}
+
+static void tell_summary(struct mt_bench_overlap *b) {
+    struct summary s = sum_up(b);
+    mt_tables_say(&b->doc,
+                  "predictions: %.1f%% off on average, %.1f%% at worst; chosen within %.0f%% of the best: %d of %d",
+                  100 * s.errors / s.predicted, 100 * s.worst_error, 100 * (near_best - 1), s.near, b->nlines);
+    mt_tables_say(&b->doc, "chosen at least %.2f times as fast as sequential: %d of %d, at worst %.3f; least eta %.3f",
+                  no_worse, s.no_worse, b->nlines, s.least_speedup, s.least_eta);
+    struct mt_table *values = mt_tables_add_values(&b->doc, "choices");
+    mt_table_put_real(values, "mean_error", MT_UNIT_FRACTION, s.errors / s.predicted);
+    mt_table_put_real(values, "worst_error", MT_UNIT_FRACTION, s.worst_error);
+    mt_table_put_real(values, "near_best", MT_UNIT_COUNT, s.near);
+    mt_table_put_real(values, "no_worse", MT_UNIT_COUNT, s.no_worse);
+    mt_table_put_real(values, "least_speedup", MT_UNIT_RATIO, s.least_speedup);
+    mt_table_put_real(values, "least_eta", MT_UNIT_RATIO, s.least_eta);
+    mt_table_put_real(values, "cases", MT_UNIT_COUNT, b->nlines);
+}
+
 void mt_bench_overlap_summarise(struct mt_bench_overlap *b) {
-    struct mt_table *t = mt_tables_add(&b->doc, "overlap", "forms chosen by prediction",
+    struct mt_table *t = mt_tables_add(&b->doc, "overlap", "forms chosen by prediction, those first that gain least",
                                        "eta: the longer of the GEMM and the collective over the whole");
     add_case_columns(t, false);
     mt_table_columns(t, {"gemm_s", "GEMM", MT_UNIT_SECONDS}, {"collective_s", "collective", MT_UNIT_SECONDS},
@@ -154,17 +206,7 @@ void mt_bench_overlap_summarise(struct mt_bench_overlap *b) {
     mt_table_column(t, "speedup", "over sequential", MT_UNIT_RATIO)->decimals = 3;
     mt_table_column(t, "best", "best", MT_UNIT_TEXT);
     mt_table_column(t, "to_best", "to the best", MT_UNIT_RATIO)->decimals = 3;
-    double errors = 0;
-    int predicted = 0, near = 0;
-    for (int i = 0; i < b->nlines; i++) {
-        put_line(t, &b->lines[i]);
-        errors += b->lines[i].errors, predicted += b->lines[i].predicted;
-        near += b->lines[i].to_best <= near_best;
-    }
-    mt_tables_say(&b->doc, "predictions: %.1f%% off on average; chosen within %.0f%% of the best: %d of %d",
-                  100 * errors / predicted, 100 * (near_best - 1), near, b->nlines);
-    struct mt_table *values = mt_tables_add_values(&b->doc, "choices");
-    mt_table_put_real(values, "mean_error", MT_UNIT_FRACTION, errors / predicted);
-    mt_table_put_real(values, "near_best", MT_UNIT_COUNT, near);
-    mt_table_put_real(values, "cases", MT_UNIT_COUNT, b->nlines);
+    qsort(b->lines, (size_t)b->nlines, sizeof *b->lines, by_speedup);
+    for (int i = 0; i < b->nlines; i++) put_line(t, &b->lines[i]);
+    tell_summary(b);
 }

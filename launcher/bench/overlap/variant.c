@@ -11,15 +11,15 @@
 
 /* A turn is so many slices of about this time, of which the fastest counts: what else a host does hits the others. At
  * least so many instances where they are captured, each after the one before. */
-static const double slice_s = 0.003;
-enum { SLICES = 3, LEAST_CAPTURED = 20, MOST_INSTANCES = 256 };
-/* A turn may take 1 / TURNS of a case's seconds, so that there is time for a few rounds of all variants. */
-enum { TURNS = 6 * MT_BENCH_VARIANTS };
+static const double slice_s = 0.002;
+enum { SLICES = 3, LEAST_CAPTURED = 8, MOST_INSTANCES = 256 };
+/* There should be time for so many rounds of all variants. */
+enum { ROUNDS = 10 };
 static const struct mt_clock one_step = {.step = 1, .seed = 1};
 
 /* ---- schedules in parts ---- */
 
-/* Tiles that copy one element of the result to itself, but await what the others do. */
+/* Tiles that copy one element of the result to itself, but await what they did. */
 static void empty_tiles(struct mt_overlap_schedule *s, bool gemm, bool others) {
     for (int t = 0; t < s->ntiles; t++) {
         struct mt_overlap_tile *tile = &s->tiles[t];
@@ -40,29 +40,58 @@ static void drop_waits(struct mt_overlap_schedule *s) {
     for (int t = 0; t < s->ntiles; t++) s->tiles[t].nwaits = 0;
 }
 
-/* Only the tiles of the GEMM, or only the others; nothing is awaited or put. */
+/* Only the tiles of the GEMM, or only the others; nothing is awaited or put. Sums go to the result. */
 static void keep_tiles(struct mt_overlap_schedule *s, bool gemm) {
     int kept = 0;
     for (int t = 0; t < s->ntiles; t++) {
-        if ((s->tiles[t].kind == MT_TILE_MATMUL) != gemm) continue;
-        s->tiles[kept] = s->tiles[t];
-        s->tiles[kept++].nwaits = 0;
+        struct mt_overlap_tile *tile = &s->tiles[t];
+        if ((tile->kind == MT_TILE_MATMUL) != gemm) continue;
+        tile->nwaits = 0;
+        if (tile->kind == MT_TILE_ADD) tile->to = MT_OVERLAP_OUT;
+        s->tiles[kept++] = *tile;
     }
     s->ntiles = kept;
     s->nputs = 0;
 }
 
-void mt_bench_variant_reduce(struct mt_bench_variant *v) {
+/* One kernel stores a tile where its put goes: here into a slot of this rank's own. The tiles of the GEMM come before
+ * all others. */
+static void keep_local_tiles(struct mt_overlap_schedule *s, const struct mt_overlap *p, int me) {
+    int tiles = 0, puts = 0;
+    int64_t first, own = mt_overlap_owned(p, me, &first);
+    while (tiles < s->ntiles && s->tiles[tiles].kind == MT_TILE_MATMUL) s->tiles[tiles++].nwaits = 0;
+    for (int j = 0; j < s->nputs; j++) {
+        struct mt_overlap_put put = s->puts[j];
+        if (put.tile < 0 || put.tile >= tiles) continue;
+        if (put.rows) put.to_row += me * (own - mt_overlap_owned(p, put.peer, &first));
+        put.peer = me, put.nwaits = 0;
+        s->puts[puts++] = put;
+    }
+    s->ntiles = tiles, s->nputs = puts;
+}
+
+/* Of one kernel without sums the puts are left; with sums, which tiles put as they are stored, its K is short. */
+static void keep_puts(struct mt_bench_variant *v) {
     struct mt_overlap_schedule *s = &v->schedule;
+    if (v->problem.how != MT_OVERLAP_FUSED)
+        empty_tiles(s, true, false);
+    else if (v->problem.form == MT_OVERLAP_GATHER)
+        s->ntiles = 0;
+}
+
+void mt_bench_variant_reduce(struct mt_bench_variant *v, int me) {
+    struct mt_overlap_schedule *s = &v->schedule;
+    bool stores = v->problem.how == MT_OVERLAP_FUSED && v->problem.form != MT_OVERLAP_GATHER;
     switch (v->part) {
-    case MT_BENCH_PUTS: empty_tiles(s, true, false); break;
+    case MT_BENCH_PUTS: keep_puts(v); break;
     case MT_BENCH_FLAGS: empty_tiles(s, true, true), empty_puts(s); break;
     case MT_BENCH_IN_STEP: empty_tiles(s, false, true), empty_puts(s); break;
     case MT_BENCH_TOGETHER: drop_waits(s); break;
-    case MT_BENCH_TILES: keep_tiles(s, true); break;
+    case MT_BENCH_TILES: stores ? keep_local_tiles(s, &v->problem, me) : keep_tiles(s, true); break;
     case MT_BENCH_SUMS: keep_tiles(s, false); break;
-    default: break;
+    default: return;
     }
+    s->part = (int)v->part;
 }
 
 /* ---- work ---- */
@@ -99,7 +128,7 @@ static enum mt_status finish(const struct mt_bench_overlap *b, struct mt_err *er
 static void fail(struct mt_bench_case *c, const struct mt_bench_variant *v, struct mt_err *err) {
     mt_err_context(err, "%s %lld,%lld,%lld, %s", mt_overlap_name(c->problem.form), (long long)c->shape[0],
                    (long long)c->shape[1], (long long)c->shape[2], v->name);
-    if (v->window) mt_window_abort(v->window, err->text);
+    if (c->window) mt_window_abort(c->window, err->text);
     mt_session_abort(err);
 }
 
@@ -108,13 +137,31 @@ static double slowest(double value) {
     return value;
 }
 
+/* Nothing is on its way any more: all ranks have seen the ends of what ran before. */
+void mt_bench_variant_begin(struct mt_bench_case *c, struct mt_bench_variant *v) {
+    struct mt_err err = MT_ERR_INIT;
+    if (!mt_bench_is_form(v)) return;
+    int64_t bytes = mt_overlap_place(&v->problem, MT_OVERLAP_STAGED, 0);
+    char *zeros = mt_calloc(1, (size_t)bytes);
+    MPI_Barrier(MPI_COMM_WORLD);
+    enum mt_status st =
+        mt_device_copy_in(c->bench->device, mt_device_window_ptr(c->window, 0, c->bench->rank), zeros, bytes, &err);
+    if (st) fail(c, v, &err);
+    v->epoch = 0;
+    free(zeros);
+}
+
 double mt_bench_variant_run(struct mt_bench_case *c, struct mt_bench_variant *v, int count, double *own_s) {
     struct mt_err err = MT_ERR_INIT;
     MPI_Barrier(MPI_COMM_WORLD);
     double start_s = mt_now_s();
-    for (int i = 0; i < count; i++) mt_bench_variant_queue(c, v);
-    if (finish(c->bench, &err)) fail(c, v, &err);
-    *own_s = (mt_now_s() - start_s) / count;
+    if (v->part == MT_BENCH_ENGINE) {
+        if (mt_bench_engine_run(c, count, own_s, &err)) fail(c, v, &err);
+    } else {
+        for (int i = 0; i < count; i++) mt_bench_variant_queue(c, v);
+        if (finish(c->bench, &err)) fail(c, v, &err);
+        *own_s = (mt_now_s() - start_s) / count;
+    }
     mt_watch_progress();
     return slowest(*own_s);
 }
@@ -144,14 +191,15 @@ static int slices_of(const struct mt_bench_case *c) {
 void mt_bench_variant_prepare(struct mt_bench_case *c, struct mt_bench_variant *v) {
     bool captures = mt_device_captures(c->bench->device);
     int least = !captures ? 1 : c->bench->least ? c->bench->least : LEAST_CAPTURED;
+    mt_bench_variant_begin(c, v);
     double own_s, each_s = fmax(mt_bench_variant_run(c, v, 2, &own_s), 1e-6);
     v->instances = (int)fmin(fmax(slice_s / each_s, least), MOST_INSTANCES);
-    double turn_s = c->bench->options->seconds / TURNS;
+    double turn_s = c->bench->options->seconds / ROUNDS / c->nvariants;
     if (turn_s > 0) v->instances = (int)fmax(1, fmin(v->instances, turn_s / slices_of(c) / each_s));
     if (!c->bench->rank && v->part <= MT_BENCH_PUTS)
         mt_log(MT_LOG_DEBUG, "%s %lld,%lld,%lld, %s: about %.3g ms", mt_overlap_name(c->problem.form),
                (long long)c->shape[0], (long long)c->shape[1], (long long)c->shape[2], v->name, 1e3 * each_s);
-    if (!captures) return;
+    if (!captures || v->part == MT_BENCH_ENGINE) return;
     v->instances += v->instances % 2;
     capture(c, v);
 }
@@ -180,6 +228,7 @@ static double slice(struct mt_bench_case *c, struct mt_bench_variant *v, double 
 
 void mt_bench_variant_turn(struct mt_bench_case *c, struct mt_bench_variant *v, double *time_s, double *own_s) {
     *time_s = *own_s = INFINITY;
+    mt_bench_variant_begin(c, v);
     for (int i = 0; i < slices_of(c); i++) {
         double own, time = slice(c, v, &own);
         *time_s = fmin(*time_s, time), *own_s = fmin(*own_s, own);

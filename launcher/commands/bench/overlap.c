@@ -42,7 +42,8 @@ static const struct argp_option flag_table[] = {
     {"precision", KEY_PRECISION, "TYPE", 0, MT_PRECISIONS " [bf16 on GPUs, f32 on CPUs]", 1},
     {"shares", KEY_SHARES, "5:3", 0, "of M and N that the ranks have, in proportion [even]", 1},
     {"repetitions", KEY_REPETITIONS, "N", 0, "rounds, in which each variant takes a turn, at most [10]", 1},
-    {"seconds", KEY_SECONDS, "S", 0, "of a shape and form, about: turns and rounds are cut to fit [60]", 1},
+    {"seconds", KEY_SECONDS, "S", 0,
+     "of a shape and form, about: turns and rounds are cut to fit, to five rounds at least [60]", 1},
     MT_OPTION_JSON(KEY_JSON, 1),
     MT_OPTION_DEVICE(KEY_DEVICE, "cpu", 2),
     MT_OPTION_DEADLINE(KEY_DEADLINE, "120", 2),
@@ -126,7 +127,8 @@ int mt_command_bench_overlap(int argc, char **argv) {
                "predicted: `mpirun -n RANKS motley bench overlap --shape 1024,2048,1024`.\v"
                "All variants take turns in every round. Times are of the slowest rank, and ratios are taken within a "
                "round. Results are compared with products in f64. Predictions are by the rates of parts, measured in "
-               "the same rounds."};
+               "the same rounds; NCCL in waves is measured, but neither predicted nor chosen. eta is the longer of the "
+               "GEMM alone and the fastest collective, copies by copy engines and puts among them, over the whole."};
     struct mt_err err = MT_ERR_INIT;
     struct overlap_flags f = {
         .err = &err,

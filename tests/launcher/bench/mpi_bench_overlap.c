@@ -1,5 +1,5 @@
 /* `motley bench overlap` finds wrong results: a put that is dropped or cut short, a tile that is never computed, a
- * collective that is left out. Right ones pass, of every type.
+ * collective that is left out. Right ones pass, of every type, also with more rows than operands have different ones.
  * ranks: 2 3 */
 #include <mpi.h>
 
@@ -27,7 +27,7 @@ static int spoil(struct mt_bench_case *c, enum wrong wrong) {
 }
 
 int main(void) {
-    static const int64_t shape[3] = {24, 40, 56};
+    static const int64_t shape[3] = {24, 40, 56}, tall[3] = {1040, 24, 16};
     static const enum mt_type types[] = {MT_F32, MT_BF16};
     const struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 600};
     struct mt_err err = MT_ERR_INIT;
@@ -38,10 +38,11 @@ int main(void) {
         struct mt_bench_overlap bench = {.options = &options, .doc = MT_TABLES_INIT};
         CHECK_OK(mt_bench_overlap_open(&bench, &err), err);
         for (int form = 0; form < MT_OVERLAP_NFORMS; form++)
-            for (int wrong = 0; wrong <= NWRONG; wrong++) {
+            for (int wrong = 0; wrong <= NWRONG + 1; wrong++) {
                 struct mt_bench_case c;
-                CHECK_OK(mt_bench_case_init(&c, &bench, (enum mt_overlap_form)form, shape, &err), err);
-                if (wrong == NWRONG) {
+                const int64_t *extents = wrong > NWRONG ? tall : shape;
+                CHECK_OK(mt_bench_case_init(&c, &bench, (enum mt_overlap_form)form, extents, &err), err);
+                if (wrong >= NWRONG) {
                     CHECK_OK(mt_bench_case_check(&c, &err), err);
                 } else {
                     const char *name = c.variants[spoil(&c, (enum wrong)wrong)].name;

@@ -1,5 +1,5 @@
-/* `motley bench overlap` on GPUs: all variants of all forms, captured and checked, even and ragged. Ranks share a GPU
- * where there are too few: then NCCL is told that they are on different hosts, and times mean little.
+/* `motley bench overlap` on GPUs: all variants of all forms, captured and checked, even and ragged, and of few rows.
+ * Ranks share a GPU where there are too few: then NCCL is told that they are on different hosts, and times mean little.
  * ranks: 2 */
 #include <mpi.h>
 #include <stdio.h>
@@ -11,19 +11,20 @@
 #include "tests/kernels/cuda/device/shared.h"
 
 int main(void) {
-    static const int64_t shapes[][3] = {{512, 768, 512}, {320, 392, 504}}, ragged[] = {5, 3};
+    static const int64_t shapes[][3] = {{512, 768, 512}, {320, 392, 504}, {16, 512, 512}}, ragged[] = {5, 3};
     static const struct {
         enum mt_type precision;
         int shape;
         const int64_t *shares;
-    } runs[] = {{MT_BF16, 0, NULL}, {MT_F32, 1, ragged}};
+    } runs[] = {{MT_BF16, 0, NULL}, {MT_F32, 1, ragged}, {MT_BF16, 1, ragged}, {MT_BF16, 2, NULL}};
+    enum { NRUNS = sizeof runs / sizeof *runs };
     const struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 600};
     struct mt_err err = MT_ERR_INIT;
     int rank;
     setenv("MOTLEY_TUNE", "off", 0); /* two ranks on one GPU would tune at once, for minutes */
     CHECK_OK(mt_session_begin(&watch, MT_OK, &err), err);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < NRUNS; i++) {
         const struct mt_bench_overlap_options options = {.device = "cuda",
                                                          .precision = runs[i].precision,
                                                          .shares = runs[i].shares,

@@ -117,6 +117,17 @@ static void test_by_hand(void) {
     begin(&s, MT_OVERLAP_SCATTER, 2, 20, 10);
     for (int r = 0; r < 2; r++) s.rates[r].memory_Bps = 3 * 4 * 100 / 1e-3;
     CHECK_NEAR(predict(&s).s, 6e-3, 1e-12);
+    /* A mover adds meanwhile what is there, at 3 and at 4 ms: the last ends a millisecond after the tiles. */
+    for (int r = 0; r < 2; r++) s.rates[r].movers = 1;
+    now = predict(&s);
+    CHECK_NEAR(now.s, 5e-3, 1e-12);
+    CHECK_NEAR(now.compute_s, 4e-3, 1e-12);
+    CHECK_NEAR(now.waited_s, 1e-3, 1e-12);
+    for (int r = 0; r < 2; r++) s.rates[r].memory_Bps /= 2; /* 2 ms each: from 3 and from 5 ms on; or by two at once */
+    CHECK_NEAR(predict(&s).s, 7e-3, 1e-12);
+    for (int r = 0; r < 2; r++) s.rates[r].movers = 2;
+    CHECK_NEAR(predict(&s).s, 6e-3, 1e-12);
+    for (int r = 0; r < 2; r++) s.rates[r].movers = 0, s.rates[r].memory_Bps *= 2;
     for (int i = 0; i < 4; i++) s.bandwidth_Bps[i] = 0.8e5; /* sent by 6 and by 11 ms */
     CHECK_NEAR(predict(&s).s, 12e-3, 1e-12);
 }
@@ -174,6 +185,7 @@ static void random_setting(struct setting *s, int trial) {
     s->problem.mix = (int)DRAW(3);
     if (form == MT_OVERLAP_GATHER) s->problem.slabs = (int)DRAW(6);
     for (int r = 0; r < n; r++) s->rates[r].within = DRAW(4), s->rates[r].adds_slabs = !DRAW(3);
+    for (int r = 0; r < n; r++) s->rates[r].movers = DRAW(2) ? 1 + (int)DRAW(3) : 0;
 #undef DRAW
 }
 
@@ -185,7 +197,10 @@ static void test_bounds(void) {
         struct mt_overlap_schedule schedule;
         random_setting(&s, trial);
         struct mt_overlap_prediction now = predict(&s);
-        double least_s = now.compute_s, most_s = 0, received[MOST] = {0};
+        struct setting by_workers = s; /* who then add and copy as well */
+        for (int r = 0; r < s.problem.n; r++) by_workers.rates[r].movers = 0;
+        by_workers.problem.rows = s.rows, by_workers.problem.shares = s.shares, by_workers.links = s.links;
+        double least_s = now.compute_s, most_s = 0, work_s = predict(&by_workers).compute_s, received[MOST] = {0};
         for (int r = 0; r < s.problem.n; r++) {
             double sent = 0;
             mt_overlap_schedule(&s.problem, r, &schedule);
@@ -200,7 +215,7 @@ static void test_bounds(void) {
                                                            fmin(s.rates[r].egress_Bps, s.rates[put->peer].ingress_Bps));
             }
             least_s = fmax(least_s, sent / s.rates[r].egress_Bps);
-            most_s += now.compute_s * s.rates[r].workers;
+            most_s += work_s * s.rates[r].workers;
             mt_overlap_schedule_release(&schedule);
         }
         /* Nothing else changes where all wait at the start of tiles: no rank ends sooner. */
