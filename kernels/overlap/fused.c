@@ -2,7 +2,12 @@
  */
 #include "kernels/overlap/overlap.h"
 
-enum { MOST_RANKS = 8, UNIT = 8 /* elements, of columns and K */, ALIGN = 16 /* bytes, for TMA */ };
+enum {
+    MOST_RANKS = 8,
+    UNIT = 8,             /* elements, of columns and K */
+    ALIGN = 16,           /* bytes, for TMA */
+    TOGETHER = 128 * 192, /* elements of the tiles that are stored while the next is multiplied (tiles.def) */
+};
 
 static bool aligned(int64_t extent, enum mt_type type) {
     return extent * mt_type_size(type) % ALIGN == 0;
@@ -40,6 +45,12 @@ bool mt_overlap_fused_serves(const struct mt_overlap *p, int me, bool trans_a, b
     if (trans_a && !begins_well(p)) return false;
     return aligned(trans_a ? p->m : k, p->type) && aligned(trans_b ? k : columns, p->type) && columns % UNIT == 0 &&
            (!gather || k % UNIT == 0);
+}
+
+bool mt_overlap_fused_adds(const struct mt_overlap *p) {
+    bool adds = p->form == MT_OVERLAP_SCATTER && p->n == 2 && p->out == p->type && p->wire == p->type;
+    for (int r = 0; r < p->n; r++) adds &= mt_overlap_contributes(p, r);
+    return adds && mt_type_is_half(p->type) && p->tile[0] * p->tile[1] >= TOGETHER;
 }
 
 /* ---- tiles ---- */

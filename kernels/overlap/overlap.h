@@ -186,6 +186,9 @@ bool mt_overlap_equal(const struct mt_overlap *a, const struct mt_overlap *b);
 /* Whether MT_OVERLAP_FUSED runs such a problem at all, on a GPU that has it (compute capability 9.0) with a tile that
  * it has: 128 by 256, 192, 128 or 64, 256 by 128, or 64 by 256, 128 or 64. Transposes are those of the operands. */
 bool mt_overlap_fused_serves(const struct mt_overlap *problem, int me, bool trans_a, bool trans_b, bool trans_out);
+/* Whether one kernel adds what the peer sends to a rank's own tiles as it stores them: the sums of two ranks, in one
+ * half type. Others are added beside, from slots in memory. */
+bool mt_overlap_fused_adds(const struct mt_overlap *problem);
 /* Tile `i` of those that are worth trying on GPUs of so many multiprocessors: 128 by 256 and 128 by 128, and where the
  * rank that multiplies most has too few of the latter for its multiprocessors, smaller ones; false: there are no more.
  */

@@ -332,16 +332,51 @@ __device__ inline void chunk_write(const float (&c)[COLUMNS / 8][4], int n, u32 
         }
 }
 
+/* What chunk_write has written of a half type, plus what is in shared memory already, in f32, rounded again. */
+__device__ inline void chunk_add(const u32 (&c)[COLUMNS / 8][2], int n, u32 to) {
+    int lane = (int)threadIdx.x % 32, in = (int)threadIdx.x / 32 % 4 * 16 + lane % 16;
+#pragma unroll
+    for (int j = 0; j < WIDE / 16; j++) {
+        u32 at = to + (u32)(in * ROW_BYTES + (((2 * j + lane / 16) ^ (in & 7)) << 4)), sum[4];
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(sum[0]), "=r"(sum[1]), "=r"(sum[2]), "=r"(sum[3])
+                     : "r"(at)
+                     : "memory");
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            float x[2], y[2];
+            unpair((const T *)0, c[n / 8 + 2 * j + i / 2][i % 2], x[0], x[1]);
+            unpair((const T *)0, sum[i], y[0], y[1]);
+            sum[i] = ::pair((const T *)0, x[0] + y[0], x[1] + y[1]);
+        }
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(sum[0]),
+                     "r"(sum[1]), "r"(sum[2]), "r"(sum[3])
+                     : "memory");
+    }
+}
+
 /* Where a group's chunks go through shared memory. */
 struct outlet {
     u32 room;
     int group, count;
+    __device__ inline u32 place(int i) const {
+        return room + (u32)((count + i) % CHUNKS * CHUNK_BYTES);
+    }
     /* A chunk is in shared memory: the thread that leads calls store(memory). Before the barrier it has seen that the
      * memory of the next chunk is free. */
     template <class C, class F> __device__ __forceinline__ void pass(const C &c, int n, F store) {
+        chunk_write(c, n, place(0));
+        put(store);
+    }
+    /* The same, where what is to be added is in the chunk's memory. */
+    template <class C, class F> __device__ __forceinline__ void pass_added(const C &c, int n, F store) {
+        chunk_add(c, n, place(0));
+        put(store);
+    }
+    template <class F> __device__ __forceinline__ void put(F store) {
         bool leads = threadIdx.x % 128 == 0;
-        u32 to = room + (u32)(count++ % CHUNKS * CHUNK_BYTES);
-        chunk_write(c, n, to);
+        u32 to = place(0);
+        count++;
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         if (leads) stores_read<CHUNKS - 2>();
         asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory");
@@ -352,10 +387,20 @@ struct outlet {
     }
 };
 
-/* Chunk i of a tile, a constant: store(memory, row, column). */
+/* Chunk i of a tile, a constant: where it is in the tile; store(memory, row, column). */
+__device__ constexpr int chunk_row(int i) {
+    return i * WIDE / COLUMNS * 64;
+}
+__device__ constexpr int chunk_column(int i) {
+    return i * WIDE % COLUMNS;
+}
 template <class F> __device__ __forceinline__ void store_chunk(const rounded &tile, int i, outlet &out, F store) {
-    int h = i * WIDE / COLUMNS, n = i * WIDE % COLUMNS;
-    out.pass(tile.pair[h], n, [&](u32 chunk) { store(chunk, h * 64, n); });
+    out.pass(tile.pair[chunk_row(i) / 64], chunk_column(i),
+             [&](u32 chunk) { store(chunk, chunk_row(i), chunk_column(i)); });
+}
+template <class F> __device__ __forceinline__ void add_chunk(const rounded &tile, int i, outlet &out, F store) {
+    out.pass_added(tile.pair[chunk_row(i) / 64], chunk_column(i),
+                   [&](u32 chunk) { store(chunk, chunk_row(i), chunk_column(i)); });
 }
 template <class C, class F> __device__ __forceinline__ void store_all(const C (&c)[HALVES], outlet &out, F store) {
 #pragma unroll

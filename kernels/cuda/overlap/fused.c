@@ -23,7 +23,8 @@ struct signal_row {
     int32_t peer, place;
 };
 struct tile_row {
-    int32_t staged, from_row, to, row, column, more, first_wait, nwaits, first_ready, nready, first_signal, nsignals;
+    int32_t staged, from_row, first, adds, to, row, column, more, first_wait, nwaits, first_ready, nready, first_signal,
+        nsignals;
 };
 enum { ALL = -1 };
 struct box_row {
@@ -34,7 +35,7 @@ struct piece_row {
     int32_t box, row, rows, unused;
 };
 struct maps {
-    CUtensorMap a, b, staged[2], to[2][MOST_RANKS];
+    CUtensorMap a, b, staged[2], to[2][MOST_RANKS], slot[2], sum;
 };
 struct call {
     CUdeviceptr part[MOST_RANKS], a, out, whole, epoch, work, tiles, boxes, pieces, waits, signals;
@@ -202,6 +203,58 @@ static void order_tiles(const struct mt_overlap *p, const struct mt_overlap_sche
     for (int t = 0; t < s->ntiles; t++) order[t] = sorted[next[order[t]]++].tile;
 }
 
+/* ---- tiles that add (mt_overlap_fused_adds) ----
+ *
+ * A rank's own tile takes over its sum: it awaits the peer's tile before it is stored, and the sum's row goes away.
+ * Unlike all other waits this one is for the same epoch, so the order must not make a circle: own tile i comes after
+ * more than i tiles for the peer, which has its tiles for this rank in the order of this rank's own. So what a tile
+ * awaits has fewer tiles for peers before it than the tile itself, on any number of multiprocessors. LAG more of them
+ * hide what the peer's tile takes on its way. */
+
+/* Tiles of some kind, in order. */
+static int select_tiles(const struct mt_overlap_schedule *s, const int *order, enum mt_overlap_tile_kind kind,
+                        enum mt_overlap_buffer to, int *selected) {
+    int count = 0;
+    for (int i = 0; i < s->ntiles; i++)
+        if (s->tiles[order[i]].kind == kind && s->tiles[order[i]].to == to) selected[count++] = order[i];
+    return count;
+}
+
+/* merged[ntiles]: the order without sums; sum_of[ntiles]: a tile's sum, or -1. Returns how many are in the order. A
+ * part of a schedule that has not all sums stays as it is. */
+static int merge_sums(const struct mt_overlap *p, const struct mt_overlap_schedule *s, const int *order, int *merged,
+                      int *sum_of) {
+    enum { LAG = 64 };
+    int *own = mt_calloc(2 * (size_t)s->ntiles + 1, sizeof *own), *sums = own + s->ntiles;
+    int nown = select_tiles(s, order, MT_TILE_MATMUL, MT_OVERLAP_SLOTS, own);
+    int nsums = select_tiles(s, order, MT_TILE_ADD, MT_OVERLAP_OUT, sums);
+    int others = s->ntiles - nown - nsums, count = 0, taken = 0, before = 0, passed = 0;
+    bool merges = nsums == nown && mt_overlap_fused_adds(p);
+    for (int t = 0; t < s->ntiles; t++) sum_of[t] = -1, merged[t] = order[t];
+    for (int i = 0; i < nown && merges; i++) sum_of[own[i]] = sums[i];
+    for (int i = 0; i < s->ntiles && merges; i++) {
+        const struct mt_overlap_tile *tile = &s->tiles[order[i]];
+        if (tile->kind == MT_TILE_ADD) continue;
+        if (tile->to == MT_OVERLAP_SLOTS)
+            passed++;
+        else
+            merged[count++] = order[i], before++;
+        while (taken < passed && before >= least(others, taken + 1 + LAG)) merged[count++] = own[taken++];
+    }
+    free(own);
+    return merges ? count : s->ntiles;
+}
+
+/* The tile's row, with its sum's place and waits: of what this rank sends itself there is no flag. */
+static void take_sum(const struct mt_overlap_schedule *s, int me, int sum, struct tile_row *row, struct tables *to) {
+    const struct mt_overlap_tile *tile = &s->tiles[sum];
+    row->adds = 1, row->nsignals = 0;
+    row->row = (int32_t)tile->row;
+    row->first_ready = to->nwaits, row->nready = 0;
+    for (int w = tile->first_wait; w < tile->first_wait + tile->nwaits; w++)
+        if (s->waits[w].from != me) to->waits[to->nwaits++] = to->waits[w], row->nready++;
+}
+
 /* A tile's waits once more, in the order of K, as the kernel keeps them; where they begin. */
 static int32_t add_tile_waits(const struct mt_overlap_tile *tile, struct tables *to) {
     int first = to->nwaits;
@@ -217,30 +270,34 @@ static void make_tables(const struct mt_overlap *p, int me, const struct mt_over
     int of_tiles = 0;
     for (int t = 0; t < s->ntiles; t++) of_tiles += s->tiles[t].nwaits;
     to->nwaits = s->nwaits, to->nsignals = s->nputs;
-    to->waits = mt_new(&to->arena, struct wait_row, s->nwaits + of_tiles);
+    to->waits = mt_new(&to->arena, struct wait_row, s->nwaits + of_tiles); /* a tile's may be there twice */
     to->signals = mt_new(&to->arena, struct signal_row, s->nputs);
     for (int w = 0; w < s->nwaits; w++)
         to->waits[w] = (struct wait_row){(int32_t)mt_overlap_flag_place(p, s->waits[w].flag), s->waits[w].count,
                                          s->waits[w].lag, s->waits[w].from, (int32_t)(s->waits[w].k / GEMM_SLAB)};
     for (int j = 0; j < s->nputs; j++)
         to->signals[j] = (struct signal_row){s->puts[j].peer, (int32_t)mt_overlap_flag_place(p, s->puts[j].flag)};
-    int *order = mt_new(&to->arena, int, s->ntiles), *first_put = mt_new(&to->arena, int, s->ntiles + 1), j = 0;
+    int *order = mt_new(&to->arena, int, s->ntiles), *merged = mt_new(&to->arena, int, s->ntiles);
+    int *sum_of = mt_new(&to->arena, int, s->ntiles), *first_put = mt_new(&to->arena, int, s->ntiles + 1), j = 0;
     order_tiles(p, s, mt_new(&to->arena, struct ordered, s->ntiles), order);
+    int count = merge_sums(p, s, order, merged, sum_of);
     for (; j < s->nputs && s->puts[j].tile < 0; j++)
         if (!p->engines) add_put(p, s, j, to);
     for (int t = 0; t <= s->ntiles; t++) {
         while (j < s->nputs && s->puts[j].tile < t) j++;
         first_put[t] = j;
     }
-    for (int i = 0; i < s->ntiles; i++) {
-        int t = order[i];
+    for (int i = 0; i < count; i++) {
+        int t = merged[i];
         if (s->tiles[t].kind != MT_TILE_MATMUL) {
             add_moved(s, t, first_put[t], first_put[t + 1], to);
             continue;
         }
         mt_arena_grow(&to->arena, &to->tiles, to->ntiles, &to->tiles_capacity, sizeof *to->tiles);
-        to->tiles[to->ntiles] = tile_row(p, me, s, t, first_put[t], first_put[t + 1]);
-        to->tiles[to->ntiles++].first_wait = add_tile_waits(&s->tiles[t], to);
+        struct tile_row *row = &to->tiles[to->ntiles++];
+        *row = tile_row(p, me, s, t, first_put[t], first_put[t + 1]);
+        row->first_wait = add_tile_waits(&s->tiles[t], to);
+        if (sum_of[t] >= 0) take_sum(s, me, sum_of[t], row, to);
     }
 }
 
@@ -373,6 +430,19 @@ static const void *place(const struct cuda_overlap *o, int rank, enum mt_overlap
     return (const void *)(o->parts[rank] + (CUdeviceptr)at);
 }
 
+/* Of tiles that add: the slot of the peer here, and the result. */
+static enum mt_status map_sums(const struct cuda_overlap *o, struct maps *maps, struct mt_err *err) {
+    const struct mt_overlap *p = o->problem;
+    int64_t first, owned = mt_overlap_owned(p, o->me, &first), columns = GEMM_ROW_BYTES / mt_type_size(p->wire);
+    enum mt_status st =
+        map(&maps->sum, (struct gemm_matrix){p->out, o->operands->out, owned, p->cols, 1}, columns, 64, err);
+    for (int copy = 0; copy < o->schedule->copies && !st; copy++) {
+        const void *slot = place(o, o->me, MT_OVERLAP_SLOTS, copy, (1 - o->me) * owned * p->cols);
+        st = map(&maps->slot[copy], (struct gemm_matrix){p->wire, slot, owned, p->cols, 0}, columns, 64, err);
+    }
+    return st;
+}
+
 static enum mt_status map_operands(const struct cuda_overlap *o, struct maps *maps, struct mt_err *err) {
     const struct mt_overlap *p = o->problem;
     const struct mt_overlap_operands *x = o->operands;
@@ -399,7 +469,7 @@ static enum mt_status map_operands(const struct cuda_overlap *o, struct maps *ma
                          : place(o, r, MT_OVERLAP_SLOTS, copy, o->me * owned * width);
         st = map(&maps->to[copy][r], to, GEMM_ROW_BYTES / mt_type_size(type), 64, err);
     }
-    return st;
+    return st || !mt_overlap_fused_adds(p) ? st : map_sums(o, maps, err);
 }
 
 static struct call make_call(const struct cuda_overlap *o, const struct kept *kept) {
@@ -448,18 +518,20 @@ static enum mt_status queue(const struct cuda_queue *queue, const struct cuda_ov
     char definitions[360];
     CUfunction kernel;
     int shared_bytes = gemm_tile_shared_bytes(cuda, tile);
-    /* Partial sums are read again soon, and leave as early as they can. */
-    bool gather = p->form == MT_OVERLAP_GATHER;
+    /* Partial sums are read again soon, and leave as early as they can; where tiles add, what they add needs time to
+     * come. */
+    bool gather = p->form == MT_OVERLAP_GATHER, spread = gather || mt_overlap_fused_adds(p);
     bool streamed = gather && gemm_streams(cuda, p->m * p->shares[o->me] * mt_type_size(p->out));
     enum mt_status st = find(queue, o, &kept, err);
     if (!st) st = map_operands(o, &maps, err);
     if (st) return st;
     snprintf(definitions, sizeof definitions,
              "-DTYPE=%s -DHALF=%s -DOUT=%s -DTURN_A=%d -DTURN_B=%d -DROWS=%d -DCOLUMNS=%d -DTOGETHER=%d -DSTAGES=%d "
-             "-DSHARE=0 -DSPREAD=%d -DSTREAMED=%d -DACCUMULATE=0 -DWIRE=%s -DRESULT=%s -DRANKS=%d -DSIGNALS=%d",
+             "-DSHARE=0 -DSPREAD=%d -DSTREAMED=%d -DACCUMULATE=0 -DWIRE=%s -DRESULT=%s -DRANKS=%d -DSIGNALS=%d "
+             "-DADDS=%d",
              cuda_type(p->type), cuda_type(p->type), cuda_type(gather ? p->out : p->wire), o->operands->trans_a,
-             !o->operands->trans_b, tile->rows, tile->columns, tile->together, gemm_tile_stages(cuda, tile), gather,
-             streamed, cuda_type(p->wire), cuda_type(p->out), p->n, !gather);
+             !o->operands->trans_b, tile->rows, tile->columns, tile->together, gemm_tile_stages(cuda, tile), spread,
+             streamed, cuda_type(p->wire), cuda_type(p->out), p->n, !gather, mt_overlap_fused_adds(p));
     if ((st = cuda_kernel(cuda, "fused", definitions, "overlap_fused", shared_bytes, &kernel, err))) return st;
     struct call call = make_call(o, kept);
     struct cuda_overlap_run run;

@@ -5,6 +5,7 @@
  *   WIRE, RESULT  types of what is sent, and of the result
  *   RANKS         of the problem
  *   SIGNALS       1: flags are raised when tiles are stored
+ *   ADDS          1: some tiles add what the peer sent, and store the sum: of two ranks, all types halves of one kind
  *
  * Two counters give out work, so that blocks need not all be resident: *tiles*, whose waits one thread keeps before it
  * loads them, or the slab in the K loop that a wait is for; and *pieces* of boxes that are moved, one a warp: rows put
@@ -20,7 +21,7 @@
 /* Tiles handed to consumers, one of which may still be stored; tiles whose stores may be under way, more than are
  * handed; slabs after the last store in which it is done. */
 enum { SLOTS = 4, TURNS = 8, SETTLE_AT = 8, NEVER = 0x7fffffff };
-static_assert(SHARE == 0 && ACCUMULATE == 0, "");
+static_assert(SHARE == 0 && ACCUMULATE == 0 && (!ADDS || (LATE > 0 && SIGNALS && RANKS == 2)), "");
 
 /* ---- tables: as fused.c writes them ---- */
 
@@ -32,11 +33,12 @@ struct signal_row {
     int peer, place;
 };
 struct tile_row {
-    int staged, from_row;       /* from A, or from what was gathered */
-    int to, row, column, more;  /* the rank whose map it is stored by, or ALL; more: 0 after the last tile */
-    int first_wait, nwaits;     /* before its slabs are loaded */
-    int first_ready, nready;    /* before it is stored */
-    int first_signal, nsignals; /* when it is stored */
+    int staged, from_row, first; /* from A, or from what was gathered; the slab at which it begins, and goes round */
+    int adds;                    /* 1: what the peer sent is added, and the sum is stored */
+    int to, row, column, more;   /* the rank whose map it is stored by, or ALL; more: 0 after the last tile */
+    int first_wait, nwaits;      /* before its slabs are loaded */
+    int first_ready, nready;     /* before it is stored, or before it is added to */
+    int first_signal, nsignals;  /* when it is stored */
 };
 enum { ALL = -1 };
 struct box_row {
@@ -55,6 +57,7 @@ enum { MOST_RANKS = 8 };
 struct maps {
     tensor_map a, b, staged[2];   /* of both copies of staging */
     tensor_map to[2][MOST_RANKS]; /* gather: a rank's rows of the result; else this rank's slot there, both copies */
+    tensor_map slot[2], sum;      /* of tiles that add: what the peer sent, both copies; the result */
 };
 enum { TILES, PIECES, ENDED, GIVEN_UP, DONE }; /* counters; given out; blocks; 1: someone has said so */
 struct call {
@@ -299,6 +302,8 @@ struct hand {
     tile_row tile[SLOTS];
     u64 full[SLOTS], empty[SLOTS];
     u64 stored[TURNS];          /* by all groups that have a part of the tile */
+    u64 ready[TURNS];           /* of tiles that add: what they add is there */
+    u64 added[CONSUMERS];       /* it is in shared memory, for the group's next chunk */
     unsettled after[CONSUMERS]; /* of the thread that leads: registers are short */
     volatile int lost;          /* a tile was not stored */
 };
@@ -398,14 +403,15 @@ __device__ inline void load_tiles(const run &r, const maps &maps, const stages &
         }
         if (!t.more) return;
         const tensor_map *a = t.staged ? &maps.staged[r.copy] : &maps.a;
-        for (int s = 0; s < r.c.slabs; s++, at.next()) {
+        int k = t.first;
+        for (int s = 0; s < r.c.slabs; s++, at.next(), k = k + 1 < r.c.slabs ? k + 1 : 0) {
             u32 stage = m.base + (u32)(at.stage * STAGE_BYTES), barrier = m.full + 8 * (u32)at.stage;
             if (fine && (waits.next <= s || (waits.next == NEVER && waits.left))) fine = await_slab(r, waits, s);
             barrier_wait(m.empty + 8 * (u32)at.stage, at.parity ^ 1);
             if (leads) {
                 barrier_expect(barrier, STAGE_BYTES);
-                load_slab<ROWS, TURN_A, false>(stage, a, t.from_row, s * SLAB, barrier, 0);
-                load_slab<COLUMNS, TURN_B, false>(stage + A_BYTES, &maps.b, t.column, s * SLAB, barrier, 0);
+                load_slab<ROWS, TURN_A, false>(stage, a, t.from_row, k * SLAB, barrier, 0);
+                load_slab<COLUMNS, TURN_B, false>(stage + A_BYTES, &maps.b, t.column, k * SLAB, barrier, 0);
             }
             __syncwarp();
             if (s == TAKE_AT) next = take_tile(r.c);
@@ -426,65 +432,105 @@ __device__ inline void settle(hand &h, int group) {
     hand_arrive(&h.stored[u.turn % TURNS]);
     u.turn = -1;
 }
-/* One thread beside: when a tile's stores are done, so say its flags. To release them takes as long as a message to a
- * peer, and would hold up a group. */
-__device__ inline void raise_flags(const run &r, hand &h) {
+/* One thread beside: what a tile adds is there; and when its stores are done, so say its flags. To acquire and to
+ * release flags takes as long as a message, and would hold up a group. */
+__device__ inline void keep_flags(const run &r, hand &h) {
     place_of_hand from = {0, 0};
-    for (int turn = 0;; turn++, from.next()) {
+    for (int turn = 0, adding = 0;; turn++, from.next()) {
         barrier_wait(shared_address(&h.full[from.slot]), from.parity);
-        const tile_row &t = h.tile[from.slot];
-        int more = t.more, first = t.first_signal, count = t.nsignals;
+        const tile_row t = h.tile[from.slot];
         hand_arrive(&h.empty[from.slot]);
-        if (!more) return;
+        if (!t.more) return;
+        int first = t.first_signal, count = t.nsignals;
+        if (ADDS && t.adds) {
+            if (!await_all<THREAD>(r, t.first_ready, t.nready)) h.lost = 1;
+            hand_arrive(&h.ready[adding++ % TURNS]);
+        }
         barrier_wait(shared_address(&h.stored[turn % TURNS]), (u32)(turn / TURNS & 1));
         proxy_fence();
         if (!h.lost) raise_all(r, first, count);
     }
 }
 
+/* How a group stores its tiles, and adds to them. */
+struct storing {
+    int group, first; /* its first row in a tile */
+    int slot, turn;   /* of the tile */
+    int adding;       /* tiles that added before it */
+    u32 parity;       /* of the next chunk that is added */
+};
+
+/* The thread that leads: what is added to chunk i of a tile goes to where the group will write the chunk. */
+__device__ inline void load_added(const run &r, const maps &maps, hand &h, const storing &now, int i,
+                                  const outlet &out) {
+    const tile_row &t = h.tile[now.slot];
+    u32 barrier = shared_address(&h.added[now.group]);
+    barrier_expect(barrier, CHUNK_BYTES);
+    load_box(out.place(0), &maps.slot[r.copy], t.column + chunk_column(i), t.row + now.first + chunk_row(i), barrier,
+             0);
+}
 /* A tile that is stored, or will be while the next one is multiplied (mainloop.cuh); its row stays in its slot until
  * then. No store waits for its own effect: multiplying the next tile needs no sum of this one. */
-__device__ inline void store_begin(const run &r, hand &h, int slot, int group) {
-    const tile_row &t = h.tile[slot];
-    if (threadIdx.x % 128) return;
-    h.after[group].fine = await_all<THREAD>(r, t.first_ready, t.nready);
-    if (!h.after[group].fine) h.lost = 1;
+__device__ inline void store_begin(const run &r, const maps &maps, hand &h, storing &now, const outlet &out) {
+    const tile_row &t = h.tile[now.slot];
+    bool adds = ADDS && t.adds;
+    if (threadIdx.x % 128 == 0) {
+        if (adds) {
+            barrier_wait(shared_address(&h.ready[now.adding % TURNS]), (u32)(now.adding / TURNS & 1));
+            proxy_fence();
+            load_added(r, maps, h, now, 0, out);
+        } else {
+            h.after[now.group].fine = await_all<THREAD>(r, t.first_ready, t.nready);
+            if (!h.after[now.group].fine) h.lost = 1;
+        }
+    }
+    now.adding += adds;
 }
 /* The thread that leads. */
-__device__ inline void store_one(const run &r, const maps &maps, const hand &h, int slot, int group, u32 chunk, int row,
+__device__ inline void store_one(const run &r, const maps &maps, const hand &h, const storing &now, u32 chunk, int row,
                                  int column) {
-    const tile_row &t = h.tile[slot];
-    if (!h.after[group].fine) return;
-    int x = t.column + column, y = t.row + row;
+    const tile_row &t = h.tile[now.slot];
+    int x = t.column + column, y = t.row + now.first + row;
+    if (ADDS && t.adds) {
+        store_box(chunk, &maps.sum, x, y, 0);
+        return;
+    }
+    if (!h.after[now.group].fine) return;
     if (t.to != ALL) store_box(chunk, &maps.to[r.copy][t.to], x, y, 0);
 #pragma unroll
     for (int q = 0; q < RANKS; q++)
         if (t.to == ALL) store_box(chunk, &maps.to[r.copy][q], x, y, 0);
 }
 /* All threads: the slot is free. */
-__device__ inline void store_end(hand &h, int slot, int group, int turn) {
-    if (threadIdx.x % 128 == 0) h.after[group].turn = turn;
+__device__ inline void store_end(hand &h, const storing &now) {
+    if (threadIdx.x % 128 == 0) h.after[now.group].turn = now.turn;
     __syncwarp();
-    if (threadIdx.x % 32 == 0) hand_arrive(&h.empty[slot]);
+    if (threadIdx.x % 32 == 0) hand_arrive(&h.empty[now.slot]);
+}
+/* Chunk i, a constant, of a tile that is stored late. */
+__device__ __forceinline__ void store_late(const run &r, const maps &maps, hand &h, storing &now, const rounded &tile,
+                                           int i, outlet &out) {
+    auto store = [&](u32 chunk, int row, int column) { store_one(r, maps, h, now, chunk, row, column); };
+    if (ADDS && h.tile[now.slot].adds) {
+        barrier_wait(shared_address(&h.added[now.group]), now.parity);
+        now.parity ^= 1;
+        add_chunk(tile, i, out, store);
+        if (i < LATE - 1 && threadIdx.x % 128 == 0) load_added(r, maps, h, now, i + 1, out);
+    } else {
+        store_chunk(tile, i, out, store);
+    }
+    if (i == LATE - 1) store_end(h, now);
 }
 
 __device__ inline void multiply_tiles(const run &r, const maps &maps, const stages &m, hand &h) {
-    int group = (int)threadIdx.x / 128, first = TOGETHER ? group * EACH : 0;
+    int group = (int)threadIdx.x / 128, turn = 0;
     bool leads = threadIdx.x % 128 == 0;
     outlet out = {m.base + STAGES * STAGE_BYTES + (u32)(group * CHUNKS * CHUNK_BYTES), group, 0};
+    storing now = {group, TOGETHER ? group * EACH : 0, 0, 0, 0, 0};
     rounded done; /* the tile before, which is stored late */
     if (leads) h.after[group].turn = -1;
     ring at = {0, 0};
     place_of_hand from = {0, 0};
-    int turn = 0, slot = 0, before = 0; /* of the tile that is stored */
-    auto store = [&](u32 chunk, int row, int column) {
-        store_one(r, maps, h, slot, group, chunk, first + row, column);
-    };
-    auto store_late = [&](int chunk) {
-        if (!turn) return;
-        store_chunk(done, chunk, out, store);
-        if (chunk == LATE - 1) store_end(h, slot, group, before);
-    };
     for (;; turn++, from.next()) {
         barrier_wait(shared_address(&h.full[from.slot]), from.parity);
         bool mine = TOGETHER || turn % CONSUMERS == group;
@@ -497,24 +543,30 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
             continue;
         }
         float c[HALVES][COLUMNS / 8][4];
-        int last = multiply_slabs(c, at, r.c.slabs, m, first, store_late, [&](int i) {
-            if (i == SETTLE_AT && leads) settle(h, group);
-        });
+        int last = multiply_slabs(
+            c, at, r.c.slabs, m, now.first,
+            [&](int i) {
+                if (turn) store_late(r, maps, h, now, done, i, out);
+            },
+            [&](int i) {
+                if (i == SETTLE_AT && leads) settle(h, group);
+            });
         if (!TOGETHER) give_turn(1 - group);
         multiply_finish(c, last, m);
         if (leads) settle(h, group);
-        slot = from.slot, before = turn;
-        store_begin(r, h, slot, group);
+        now.slot = from.slot, now.turn = turn;
+        store_begin(r, maps, h, now, out);
         if constexpr (LATE > 0) {
             done.set(c);
         } else {
-            store_tile(c, out, store);
-            store_end(h, slot, group, turn);
+            store_tile(c, out, [&](u32 chunk, int row, int column) { store_one(r, maps, h, now, chunk, row, column); });
+            store_end(h, now);
             if (!TOGETHER && leads) settle(h, group);
         }
     }
 #pragma unroll
-    for (int chunk = 0; chunk < LATE; chunk++) store_late(chunk);
+    for (int i = 0; i < LATE; i++)
+        if (turn) store_late(r, maps, h, now, done, i, out);
     if (leads) {
         settle(h, group);
         stores_done();
@@ -534,7 +586,11 @@ extern "C" __global__ void __launch_bounds__(128 * (CONSUMERS + 1), 1)
             barrier_init(shared_address(&h.full[s]), 1);
             barrier_init(shared_address(&h.empty[s]), 4 * CONSUMERS + SIGNALS);
         }
-        for (int t = 0; t < TURNS; t++) barrier_init(shared_address(&h.stored[t]), TOGETHER ? CONSUMERS : 1);
+        for (int t = 0; t < TURNS; t++) {
+            barrier_init(shared_address(&h.stored[t]), TOGETHER ? CONSUMERS : 1);
+            barrier_init(shared_address(&h.ready[t]), 1);
+        }
+        for (int g = 0; g < CONSUMERS; g++) barrier_init(shared_address(&h.added[g]), 1);
         h.lost = 0;
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
@@ -542,15 +598,15 @@ extern "C" __global__ void __launch_bounds__(128 * (CONSUMERS + 1), 1)
     const run r = {c, epoch, (int)(epoch % (u64)c.copies)};
     __syncthreads();
     if (threadIdx.x >= 128 * CONSUMERS) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 88;");
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(ADDS ? 72 : 88));
         int warp = (int)threadIdx.x / 32 - 4 * CONSUMERS;
         if (warp == 0) load_tiles(r, maps, m, h);
-        if (SIGNALS && warp == 1 && threadIdx.x % 32 == 0) raise_flags(r, h);
+        if (SIGNALS && warp == 1 && threadIdx.x % 32 == 0) keep_flags(r, h);
         __syncwarp();
         if (warp) move_pieces(r);
         __syncwarp();
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 208;");
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(ADDS ? 216 : 208));
         multiply_tiles(r, maps, m, h);
         move_pieces(r);
     }
