@@ -177,16 +177,33 @@ static enum mt_status raise(const struct run *run, CUdeviceptr flag, int word, s
     return MT_OK;
 }
 
+/* Copy `bytes` that end before `at` in the slot, and before `from` here; then there are none. */
+static enum mt_status copy(const struct run *run, CUdeviceptr slot, CUdeviceptr at, CUdeviceptr from, int64_t *bytes,
+                           struct mt_err *err) {
+    CUdeviceptr size = (CUdeviceptr)*bytes;
+    if (size)
+        CUDA_TRY(cuMemcpyDtoDAsync(slot + at - size, from - size, (size_t)size, run->queue->stream), err,
+                 "putting a piece");
+    *bytes = 0;
+    return MT_OK;
+}
+
+/* Segments that follow each other here too are one copy. */
 static enum mt_status put(const struct run *run, const struct mt_engine_step *step, struct mt_err *err) {
     const struct cuda_engines *e = run->engines;
     const int64_t size = run->job->size_bytes;
-    CUdeviceptr slot = slot_at(e, step->peer, e->me, step->piece);
-    for (int i = step->first_segment; i < step->first_segment + step->nsegments; i++) {
+    CUdeviceptr slot = slot_at(e, step->peer, e->me, step->piece), at = 0, end = 0;
+    int64_t bytes = 0; /* that are to be copied: they end at `at`, and here at `end` */
+    enum mt_status st = MT_OK;
+    for (int i = step->first_segment; i < step->first_segment + step->nsegments && !st; i++) {
         const struct mt_engine_segment *s = &run->list.segments[i];
         CUdeviceptr from = (CUdeviceptr)run->job->parts[s->part].from + (CUdeviceptr)(s->first * size);
-        CUDA_TRY(cuMemcpyDtoDAsync(slot + (CUdeviceptr)s->at, from, (size_t)(s->count * size), run->queue->stream), err,
-                 "putting a piece");
+        if (from != end || (CUdeviceptr)s->at != at) st = copy(run, slot, at, end, &bytes, err);
+        bytes += s->count * size;
+        at = (CUdeviceptr)(s->at + s->count * size), end = from + (CUdeviceptr)(s->count * size);
     }
+    if (!st) st = copy(run, slot, at, end, &bytes, err);
+    if (st) return st;
     CUDA_TRY(cuStreamWriteValue64(run->queue->stream, e->parts[e->me] + ORDER_AT, 0, CU_STREAM_WRITE_VALUE_DEFAULT),
              err, "cuStreamWriteValue64");
     return raise(run, arrived_at(e, step->peer, e->me), step->piece + 1, err);

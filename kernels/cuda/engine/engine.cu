@@ -60,10 +60,11 @@ __device__ inline const segment &segment_of(const merge &m, u32 unit) {
     return m.segments[low];
 }
 
-/* Where `each(byte)` is called for all accesses of `width` bytes of a unit. */
+/* A thread's accesses of `WIDTH` bytes within a unit: each(byte, end) is for ACCESSES of them, STEP apart. */
+template <int WIDTH> constexpr int STEP = THREADS * WIDTH;
 template <int WIDTH, class E> __device__ inline void accesses(const segment &s, u32 unit, E each) {
     i64 begin = (i64)(unit - s.unit) * UNIT, end = begin + UNIT < s.bytes ? begin + UNIT : s.bytes;
-    for (i64 b = begin + threadIdx.x * WIDTH; b + WIDTH <= end; b += THREADS * WIDTH) each(b);
+    for (i64 b = begin + threadIdx.x * WIDTH; b < end; b += STEP<WIDTH> * ACCESSES) each(b, end);
 }
 template <int WIDTH> __device__ inline bool aligned(const segment &s, const merge &m) {
     u64 bits = (u64)s.to | (u64)s.bytes | s.at | (m.me >= 0 ? (u64)s.mine : 0);
@@ -74,20 +75,32 @@ template <int WIDTH> __device__ inline bool aligned(const segment &s, const merg
 using element = TYPE;
 
 /* In the order of ranks, in float. */
-template <int V> __device__ inline void add(const merge &m, const segment &s, i64 b) {
-    float sum[V] = {0};
+template <int V> __device__ inline void add(const merge &m, const segment &s, i64 b, i64 end) {
+    constexpr int step = STEP<V * (int)sizeof(element)>;
+    float sum[ACCESSES][V] = {{0}};
     for (int r = 0; r < m.n; r++) {
-        vec<element, V> in;
-        float v[V];
+        vec<element, V> in[ACCESSES];
         if (r != m.me && !m.slot[r]) continue;
-        in.read((const element *)((r == m.me ? s.mine : m.slot[r] + s.at) + b));
-        in.get(v);
+        const char *from = (r == m.me ? s.mine : m.slot[r] + s.at) + b;
 #pragma unroll
-        for (int j = 0; j < V; j++) sum[j] += v[j];
+        for (int a = 0; a < ACCESSES; a++)
+            if (b + a * step < end) in[a].read((const element *)(from + a * step));
+#pragma unroll
+        for (int a = 0; a < ACCESSES; a++) {
+            float v[V];
+            if (b + a * step >= end) continue;
+            in[a].get(v);
+#pragma unroll
+            for (int j = 0; j < V; j++) sum[a][j] += v[j];
+        }
     }
-    vec<element, V> out;
-    out.set(sum);
-    out.write((element *)(s.to + b));
+#pragma unroll
+    for (int a = 0; a < ACCESSES; a++) {
+        vec<element, V> out;
+        if (b + a * step >= end) continue;
+        out.set(sum[a]);
+        out.write((element *)(s.to + b + a * step));
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) engine_sum(const __grid_constant__ merge m) {
@@ -95,15 +108,24 @@ extern "C" __global__ void __launch_bounds__(THREADS) engine_sum(const __grid_co
     for (u32 unit = blockIdx.x; unit < m.nunits; unit += gridDim.x) {
         const segment &s = segment_of(m, unit);
         if (aligned<16>(s, m))
-            accesses<16>(s, unit, [&](i64 b) { add<V>(m, s, b); });
+            accesses<16>(s, unit, [&](i64 b, i64 end) { add<V>(m, s, b, end); });
         else
-            accesses<(int)sizeof(element)>(s, unit, [&](i64 b) { add<1>(m, s, b); });
+            accesses<(int)sizeof(element)>(s, unit, [&](i64 b, i64 end) { add<1>(m, s, b, end); });
     }
 }
 #else
 template <class W> __device__ inline void copy(const merge &m, const segment &s, u32 unit) {
     const char *from = m.me >= 0 ? s.mine : m.slot[0] + s.at;
-    accesses<(int)sizeof(W)>(s, unit, [&](i64 b) { *(W *)(s.to + b) = *(const W *)(from + b); });
+    accesses<(int)sizeof(W)>(s, unit, [&](i64 b, i64 end) {
+        constexpr int step = STEP<(int)sizeof(W)>;
+        W w[ACCESSES];
+#pragma unroll
+        for (int a = 0; a < ACCESSES; a++)
+            if (b + a * step < end) w[a] = *(const W *)(from + b + a * step);
+#pragma unroll
+        for (int a = 0; a < ACCESSES; a++)
+            if (b + a * step < end) *(W *)(s.to + b + a * step) = w[a];
+    });
 }
 
 /* From this rank's own (me >= 0), or from slot 0. */
