@@ -10,8 +10,8 @@
 #   tensor   LARGE, LARGE_BATCH samples, heads, ffn and vocabulary divided: sums of activations by AllReduce
 #   samples  the same, but what is not divided by heads, ffn or vocabulary is by samples: AllGather and ReduceScatter
 #
-# STEPS (of a run), ROUNDS (of runs in turn), VARIANTS (see variants() below), ENGINES (a variable that has collectives
-# run by copy engines), TEXT (a file), KEEP (a folder for documents), KIND (what is described: h100; by nvidia-smi).
+# STEPS (of a run), ROUNDS (of runs in turn), VARIANTS (see variants() below), TEXT (a file), KEEP (a folder for
+# documents), KIND (what is described: h100; by nvidia-smi).
 # DEVICE=cpu, RANKS=2, with small MODEL and LARGE: to try the script without GPUs.
 #
 # On two H200, of what is tuned before: a run of 100 steps takes 10 s (equal), 13 s (unequal), 16 s (tensor, samples).
@@ -101,44 +101,52 @@ losses() { sed -n 's/.*step \([0-9]*\)\/.* loss \([0-9.]*\).*/\1 \2/p' "$work/$1
 apart() { # NAME NAME
   paste <(losses "$1") <(losses "$2") | awk '{ d = $2 - $4; if (d < 0) d = -d; if (d > m) m = d } END { printf "%.4f", m }'
 }
-row() { printf '%-9s %-12s %9.3f ms a step %s\n' "$1" "$2" "$(awk -v s="$3" 'BEGIN { print 1e3 * s }')" "$4"; }
+row() { printf '%-9s %-16s %9.3f ms a step %s\n' "$1" "$2" "$(awk -v s="$3" 'BEGIN { print 1e3 * s }')" "$4"; }
 median() { tr ' ' '\n' <<<"$1" | sort -g | awk 'NF { v[++n] = $1 } END { print (v[int((n + 1) / 2)] + v[int(n / 2) + 1]) / 2 }'; }
 
-# variants NAME: those of a part, "without" first; VARIANTS has others:
-#   without, all, scatter, gather, ...   the plan of this decision (--overlap)
-#   engines                              the plan "without", with ENGINES in the environment
+# variants PART: plans, "without" first; VARIANTS has others
+#   without               --overlap none
+#   chosen                what the search takes: by a measured profile that may be overlapped kernels
+#   full                  without, but collectives start when their bucket is full (--bucket-start full)
+#   all, scatter, ...     --overlap all, ...
+#   PLAN+engines          that plan with MOTLEY_COLLECTIVES=engines: large messages by copy engines
 variants() {
   if [ -n "${VARIANTS:-}" ]; then echo "$VARIANTS"; return; fi
-  local engines=${ENGINES:+engines}
   case $1 in
-  equal | unequal) echo "without all scatter $engines" ;;
-  tensor) echo "without all" ;;
-  samples) echo "without scatter all" ;;
+  equal) echo "without without+engines full+engines scatter" ;;
+  unequal) echo "without without+engines chosen full+engines" ;;
+  tensor) echo "without all without+engines" ;;
+  samples) echo "without scatter all without+engines" ;;
+  esac
+}
+plans_of() { variants "$1" | tr ' ' '\n' | sed 's/+engines//' | awk '!seen[$0]++'; }
+flags_of() {
+  case $1 in
+  without) echo "--overlap none" ;;
+  chosen) ;;
+  full) echo "--overlap none --bucket-start full" ;;
+  *) echo "--overlap $1" ;;
   esac
 }
 
-# in_turn PART SUM FLAG...: all variants' plans, PART-VARIANT.json, in turn; SUM: samples a second of those alone, or ""
+# in_turn PART SUM FLAG...: all variants in turn; SUM: samples a second of those alone, or ""
 in_turn() {
-  local what=$1 alone=$2 round variant name plan line
+  local what=$1 alone=$2 round variant name line how
   local -A all=()
   for ((round = 0; round < rounds; round++)); do
     for variant in $(variants "$what"); do
-      name=$what-$variant-$round plan=$variant
-      [ "$variant" != engines ] || plan=without
-      if [ "$variant" = engines ]; then
-        (export "${ENGINES?}"; train "$name" "$ranks" "$work/$what-$plan.json" "${@:3}") || return
-      else
-        train "$name" "$ranks" "$work/$what-$plan.json" "${@:3}" || return
-      fi
+      name=$what-$variant-$round how=nccl
+      [ "$variant" = "${variant%+engines}" ] || how=engines
+      MOTLEY_COLLECTIVES=$how train "$name" "$ranks" "$work/$what-${variant%+engines}.json" "${@:3}" || return
       all[$variant]+=" $(step_s "$name")"
     done
   done
   for variant in $(variants "$what"); do
     line=$(awk -v w="$(median "${all[without]}")" -v s="$(median "${all[$variant]}")" -v a="$alone" -v b="$(samples_of "$what")" 'BEGIN {
-      printf "%.3f times the step without", s / w
+      printf "%.4f times as fast as without", w / s
       if (a != "") printf ", %.4f of the rates alone", b / s / a }')
-    row "$what" "$variant" "$(median "${all[$variant]}")" \
-      "$line, losses within $(apart "$what-without-0" "$what-$variant-0") (each: $(for s in ${all[$variant]}; do awk -v s="$s" 'BEGIN { printf "%.2f ", 1e3 * s }'; done))"
+    row "$what" "$variant" "$(median "${all[$variant]}")" "$line; losses within $(apart "$what-without-0" "$what-$variant-0") (each:$(
+      tr ' ' '\n' <<<"${all[$variant]}" | awk 'NF { printf " %.2f", 1e3 * $1 }'))"
   done
 }
 samples_of() { grep -o '"batch": [0-9]*' "$work/$1-without.json" | head -n 1 | cut -d' ' -f2; }
@@ -163,29 +171,29 @@ repeat() { yes "$1" | head -n "$ranks" | paste -sd,; }
 # ---- parts ----
 
 tuned() { # PART FLAG...: what is tuned is tuned once, for all variants
-  local variant
+  local plan
   [ "$device" = cuda ] || return 0
-  for variant in $(variants "$1"); do
-    [ "$variant" = engines ] || mpirun --bind-to none -n "$ranks" "$motley" tune "$work/$1-$variant.json" "${@:2}" >"$work/tune.txt" 2>&1 ||
+  for plan in $(plans_of "$1"); do
+    mpirun --bind-to none -n "$ranks" "$motley" tune "$work/$1-$plan.json" "${@:2}" >"$work/tune.txt" 2>&1 ||
       { tail -n 5 "$work/tune.txt" >&2; return 1; }
   done
 }
 
-# plans PART FLAG...: one for each variant
+# plans PART FLAG...: of a described cluster, made for this host
 plans() {
-  local variant
-  for variant in $(variants "$1"); do
-    [ "$variant" != engines ] || continue
-    planned "$work/$1-$variant.json" "${@:2}" --overlap "${variant/without/none}"
+  local plan flags
+  for plan in $(plans_of "$1"); do
+    read -ra flags <<<"$(flags_of "$plan")"
+    planned "$work/$1-$plan.json" "${@:2}" "${flags[@]}"
+    if [ "$2" = "${described[0]}" ]; then here "$work/$1-$plan.json"; fi
   done
 }
-described=(--cluster "$kind:1x$ranks" --use all)
+described=("--cluster=$kind:1x$ranks" --use all)
 job=(--model "$model" --batch $((ranks * batch)))
 
 equal() {
-  local rates variant
+  local rates
   plans equal "${described[@]}" "${job[@]}" --even --storage split --sync reduce_scatter
-  for variant in $(variants equal); do [ "$variant" = engines ] || here "$work/equal-$variant.json"; done
   tuned equal
   rates=$(alone "$(repeat "$batch")" "")
   in_turn equal "$rates"
@@ -205,9 +213,7 @@ unequal() {
 }
 
 tensor() {
-  local variant
   plans tensor "${described[@]}" --model "$large" --batch "$large_batch" --strategy tensor
-  for variant in $(variants tensor); do here "$work/tensor-$variant.json"; done
   tuned tensor
   in_turn tensor ""
 }
@@ -225,15 +231,15 @@ rows() {
 }
 
 samples() {
-  local variant base=$work/samples-base.json
+  local plan base=$work/samples-base.json
   planned "$base" "${described[@]}" --model "$large" --batch "$large_batch" --strategy tensor --overlap none
   with_rules "$base" >"$base.rules"
-  for variant in $(variants samples); do
-    case $variant in
+  for plan in $(plans_of samples); do
+    case $plan in
     without) overlapped none "" "$base.rules" ;;
-    *) overlapped "$variant" "$([ "$device" != cuda ] || rows "$base" "$variant")" "$base.rules" ;;
-    esac >"$work/samples-$variant.json"
-    here "$work/samples-$variant.json"
+    *) overlapped "$plan" "$([ "$device" != cuda ] || rows "$base" "$plan")" "$base.rules" ;;
+    esac >"$work/samples-$plan.json"
+    here "$work/samples-$plan.json"
   done
   tuned samples
   in_turn samples ""
