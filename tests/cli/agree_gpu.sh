@@ -46,7 +46,7 @@ if [ "$n" -gt 1 ]; then
   train split "$n" "$device" --shares "$shares" --storage split --storage-speeds "$(yes 1 | head -n "$n" | paste -sd,)" && agree split
   train uneven "$n" "$device" --shares "$shares" --storage split --bucket-bytes 1MiB && agree uneven
   for storage in replicated split; do
-    MOTLEY_COLLECTIVES=engines train engines "$n" "$device" --shares "$shares" --storage $storage && agree engines
+    MOTLEY_COLLECTIVES=engines train "engines-$storage" "$n" "$device" --shares "$shares" --storage $storage && agree "engines-$storage"
   done
   # Rank 0 is idle and opens no GPU, and the others are in reverse order; each keeps the GPU that it has without that.
   order=$(seq $((n - 1)) -1 1 | paste -sd,)
