@@ -16,6 +16,7 @@
 #include "kernels/comm/rma.h"
 
 struct mt_comm;
+struct mt_window;
 
 /* The operands of a collective without packing: n arrays, each from from[i] to to[i], which may be equal (in place).
  *
@@ -50,7 +51,12 @@ struct mt_comm_class {
                                    const int *group, const struct mt_comm_arrays *arrays, struct mt_err *err);
     /* Set where queue_arrays is: whether blocks of unequal sizes are faster as arrays with roots than as one packed
      * message. */
-    bool (*prefers_roots)(struct mt_comm *comm, const struct mt_coll *problem);
+    bool (*prefers_roots)(struct mt_comm *comm, const struct mt_coll *problem, const int *group);
+    /* Of one whose ranks may move messages through a window in their devices' memory (kernels/device/window.h), of all
+     * its ranks: how large one it wants, 0 for none; the same on all ranks. use_window: from now on it may use this
+     * one, new; null: no more, and nothing that does is queued. Both null: never. */
+    enum mt_status (*window_bytes)(struct mt_comm *comm, int64_t *size_bytes, struct mt_err *err);
+    enum mt_status (*use_window)(struct mt_comm *comm, struct mt_window *window, struct mt_err *err);
     /* Null: it has no one-sided access (mt_comm_expose). */
     enum mt_status (*expose)(struct mt_comm *comm, void *memory, int64_t size_bytes, struct mt_rma **rma,
                              struct mt_err *err);

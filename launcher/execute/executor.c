@@ -175,10 +175,31 @@ static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const 
     return MT_OK;
 }
 
+/* What the communicator would move messages through. */
+static enum mt_status open_messages(struct mt_executor *ex, struct mt_err *err) {
+    int64_t size_bytes = 0;
+    if (!ex->comm || !ex->comm->class->window_bytes) return MT_OK;
+    enum mt_status st = ex->comm->class->window_bytes(ex->comm, &size_bytes, err);
+    if (st || !size_bytes) return st;
+    st = mt_device_window_new(ex->device, ex->comm, size_bytes, ex->deadline_s, &ex->messages, err);
+    return st ? st : ex->comm->class->use_window(ex->comm, ex->messages, err);
+}
+
 /* Collective, and first of all: a rank that fails later would leave the others waiting here. */
-static enum mt_status open_window(struct mt_executor *ex, struct mt_err *err) {
-    if (!ex->window_bytes) return MT_OK;
-    return mt_device_window_new(ex->device, ex->comm, ex->window_bytes, ex->deadline_s, &ex->window, err);
+static enum mt_status open_windows(struct mt_executor *ex, struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    if (ex->window_bytes)
+        st = mt_device_window_new(ex->device, ex->comm, ex->window_bytes, ex->deadline_s, &ex->window, err);
+    return st ? st : open_messages(ex, err);
+}
+
+/* After a stall a stream may still use them. */
+static void close_windows(struct mt_executor *ex) {
+    struct mt_err ignored = MT_ERR_INIT;
+    if (ex->broken) return;
+    if (ex->messages) ex->comm->class->use_window(ex->comm, NULL, &ignored);
+    mt_window_free(ex->messages);
+    mt_window_free(ex->window);
 }
 
 enum mt_status mt_executor_new(struct mt_device *device, struct mt_comm *comm, const struct mt_lowered *train,
@@ -200,7 +221,7 @@ enum mt_status mt_executor_new(struct mt_device *device, struct mt_comm *comm, c
         if (lowered[r]->nstreams > ex->nstreams) ex->nstreams = lowered[r]->nstreams;
     }
     void *memory = NULL;
-    if ((st = open_window(ex, err))) goto out;
+    if ((st = open_windows(ex, err))) goto out;
     if ((st = mt_device_alloc(device, ex->arena_bytes, &memory, err))) goto out;
     ex->arena = memory;
     for (int s = 0; s < ex->nstreams; s++)
@@ -231,7 +252,7 @@ void mt_executor_free(struct mt_executor *ex) {
     }
     for (int r = 0; r < MT_NRUNS; r++)
         for (int i = 0; ex->runs[r].events && i < ex->runs[r].low->ninstrs; i++) mt_event_free(ex->runs[r].events[i]);
-    if (!ex->broken) mt_window_free(ex->window); /* after a stall a stream may still use it */
+    close_windows(ex);
     if (ex->arena && !ex->broken) mt_device_free(ex->device, ex->arena);
     mt_arena_release(&ex->host);
     free(ex);

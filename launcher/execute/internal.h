@@ -61,7 +61,8 @@ struct mt_executor {
     char *arena;
     int64_t arena_bytes, state_bytes, window_bytes;
     int nstreams;
-    struct mt_window *window; /* or null: nothing is overlapped */
+    struct mt_window *window;   /* or null: nothing is overlapped */
+    struct mt_window *messages; /* the communicator's, or null: it has none */
     struct mt_stream *streams[MT_MOST_STREAMS];
     struct mt_event *tails[MT_MOST_STREAMS]; /* a stream's last work, for joins of all streams */
     struct replay runs[MT_NRUNS];

@@ -272,6 +272,7 @@ enum mt_status mt_executor_submit(struct mt_executor *ex, enum mt_run which, con
     ex->kept = false;
     enum mt_status st = run->ncaptures && !ex->trace ? launch(ex, slot, err) : run_eagerly(ex, slot, err);
     if (st && ex->window && !ex->broken) mt_window_abort(ex->window, err->text);
+    if (st && ex->messages && !ex->broken) mt_window_abort(ex->messages, err->text);
     if (st) return st;
     run->ran = true;
     run->count++;

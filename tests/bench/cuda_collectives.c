@@ -1,14 +1,16 @@
 /* Collectives over NCCL, one GPU a rank: every way that blocks of unequal sizes can go, beside what the rule chooses.
  *
- *     mpirun -n N bench_cuda_collectives [--most BYTES] [--overlap]
+ *     mpirun -n N bench_cuda_collectives [--most BYTES] [--overlap] [--engines]
  *
  * A line is a message's size (all blocks together), how it is divided, and microseconds by each way; the choice by the
  * rule (kernels/coll/nccl_unequal.h) against the best; and its bandwidth per rank as nccl-tests counts: bus bandwidth,
  * what a link carries. Calls are queued behind a long one, so that the GPU finds them all there: no time of the host
  * counts. Equal blocks by the native way are NCCL's own speed. --overlap: a product and an AllReduce at once, against
- * each alone; set NCCL_MAX_CTAS to see what fewer blocks of NCCL's do to both. */
+ * each alone; set NCCL_MAX_CTAS to see what fewer blocks of NCCL's do to both. --engines: large
+ * messages go by copy engines (kernels/cuda/engine/engine.h), whatever the way. */
 #include "kernels/base/arena.h"
 #include "kernels/base/text/units.h"
+#include "kernels/device/window.h"
 #include "tests/kernels/cuda/nccl/cuda_ranks.h"
 
 /* ALIGN elements: 16 bytes, below which NCCL moves less at a time. HEADS: calls of the longest message in front, which
@@ -212,8 +214,22 @@ static void open_device(void) {
     for (int r = 0; r < nranks; r++) group[r] = r;
 }
 
+static struct mt_window *use_engines(void) {
+    struct mt_window *window;
+    MPI_Comm hosts = MPI_COMM_WORLD;
+    int64_t size_bytes;
+    setenv("MOTLEY_COLLECTIVES", "engines", 1);
+    CHECK_OK(comm->class->window_bytes(comm, &size_bytes, &err), err);
+    CHECK(size_bytes, "%d ranks are too many for copy engines", nranks);
+    CHECK_OK(mt_comm_mpi_new(&hosts, &comm->host, &err), err);
+    CHECK_OK(mt_device_window_new(device, comm, size_bytes, deadline_s, &window, &err), err);
+    CHECK_OK(comm->class->use_window(comm, window, &err), err);
+    return window;
+}
+
 int main(int argc, char **argv) {
-    bool beside = false;
+    bool beside = false, engines = false;
+    struct mt_window *window = NULL;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
@@ -221,11 +237,14 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--overlap"))
             beside = true;
+        else if (!strcmp(argv[i], "--engines"))
+            engines = true;
         else
             CHECK(!strcmp(argv[i], "--most") && i + 1 < argc && mt_units_parse_bytes(argv[++i], &most_bytes), "%s",
                   argv[i]);
     }
     open_device();
+    if (engines) window = use_engines();
     if (beside) {
         overlap(4096, 16 << 20);
         overlap(4096, 64 << 20);
@@ -245,6 +264,8 @@ int main(int argc, char **argv) {
         }
         if (!rank) printf("%d of %d choices within 10%% of the best way, the worst %.2f\n", within, cases, worst);
     }
+    if (window) CHECK_OK(comm->class->use_window(comm, NULL, &err), err);
+    mt_window_free(window);
     mt_comm_free(comm);
     mt_stream_free(stream);
     mt_stream_free(compute);

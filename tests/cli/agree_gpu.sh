@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One GPU, all of the host's with unequal shares, and the CPU train the same in f32: losses of 20 steps agree to 1e-5,
 # and so do the gradients of the first step (AdamW's first moments, of which they are a tenth). With states split as well,
-# evenly and not: those have another wire layout. And with rank 0 idle.
+# evenly and not: those have another wire layout; and where copy engines move messages. And with rank 0 idle.
 # DEVICE=cpu RANKS=2: to try the script without GPUs.
 source "$SOURCE/tests/cli/lib.bash"
 device=${DEVICE:-cuda} n=${RANKS:-$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)}
@@ -45,6 +45,9 @@ if [ "$n" -gt 1 ]; then
   train all "$n" "$device" --shares "$shares" && agree all
   train split "$n" "$device" --shares "$shares" --storage split --storage-speeds "$(yes 1 | head -n "$n" | paste -sd,)" && agree split
   train uneven "$n" "$device" --shares "$shares" --storage split --bucket-bytes 1MiB && agree uneven
+  for storage in replicated split; do
+    MOTLEY_COLLECTIVES=engines train "engines-$storage" "$n" "$device" --shares "$shares" --storage $storage && agree "engines-$storage"
+  done
   # Rank 0 is idle and opens no GPU, and the others are in reverse order; each keeps the GPU that it has without that.
   order=$(seq $((n - 1)) -1 1 | paste -sd,)
   train idle "$n" "$device" --shares "0,$(tr , '\n' <<<"$shares" | awk 'NR == 1 { s = $1; next } { print $1 + s; s = 0 }' | paste -sd,)" \

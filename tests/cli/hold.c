@@ -1,7 +1,7 @@
 /* Preloaded into ranks by the test of faults in overlapped kernels. In rank MOTLEY_HOLD it puts a kernel that waits
- * before every kernel of an overlapped GEMM ("overlap_..."), on the same stream, in captured steps too. The waiting
- * kernel ends at once, unless there is a file "hold": then it ends after 60 s, and holds up the stream for as long.
- * Every kernel of an overlapped GEMM leaves a file "ran.NAME".
+ * before every kernel of an overlapped GEMM ("overlap_..."), or of a message by copy engines ("engine_..."), on the
+ * same stream, in captured steps too. The waiting kernel ends at once, unless there is a file "hold": then it ends
+ * after 60 s, and holds up the stream for as long. Each of these kernels leaves a file "ran.NAME".
  *
  * With MOTLEY_ALONE each rank believes that it is alone on its host when GPUs are divided, so that ranks may share one.
  *
@@ -97,7 +97,7 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     char file[128];
     pthread_once(&once, connect);
     need(!driver.name_of(&name, function), "cuFuncGetName");
-    if (!strncmp(name, "overlap_", 8)) {
+    if (!strncmp(name, "overlap_", 8) || !strncmp(name, "engine_", 7)) {
         snprintf(file, sizeof file, "ran.%s", name);
         close(open(file, O_CREAT | O_WRONLY, 0666));
         if (waits) need(!driver.launch(waits, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&word_at}, NULL), "hold");

@@ -2,35 +2,23 @@
 #include "kernels/cuda/device/overlap.h"
 
 #include <assert.h>
-#include <stddef.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "kernels/base/wait.h"
 #include "kernels/device/window.h"
-
-static const double look_s = 0.02; /* between looks at the window */
-
-struct cuda_overlap_words { /* struct cuda_watch points to them */
-    uint64_t aborted, stalled[CUDA_OVERLAP_STALLED];
-};
 
 /* Puts go first where both streams have work: peers wait for them. */
 static enum mt_status make(struct cuda_overlaps *o, struct mt_err *err) {
     int least, greatest;
-    if (o->words) return MT_OK;
+    if (o->watcher.words) return MT_OK;
     CUDA_TRY(cuCtxGetStreamPriorityRange(&least, &greatest), err, "cuCtxGetStreamPriorityRange");
     CUDA_TRY(cuStreamCreateWithPriority(&o->moves, CU_STREAM_NON_BLOCKING, greatest), err,
              "cuStreamCreateWithPriority");
     CUDA_TRY(cuEventCreate(&o->joint, CU_EVENT_DISABLE_TIMING), err, "cuEventCreate");
-    CUDA_TRY(cuMemHostAlloc((void **)&o->words, sizeof *o->words, CU_MEMHOSTALLOC_DEVICEMAP), err, "cuMemHostAlloc");
-    memset(o->words, 0, sizeof *o->words);
-    CUDA_TRY(cuMemHostGetDevicePointer(&o->words_at, o->words, 0), err, "cuMemHostGetDevicePointer");
-    return MT_OK;
+    return cuda_watcher_make(&o->watcher, err);
 }
 
 void cuda_overlaps_release(struct cuda_overlaps *o) {
-    if (o->words) cuMemFreeHost(o->words);
+    cuda_watcher_release(&o->watcher);
     if (o->joint) cuEventDestroy(o->joint);
     if (o->moves) cuStreamDestroy(o->moves);
     *o = (struct cuda_overlaps){.moves = NULL};
@@ -69,19 +57,17 @@ enum mt_status cuda_overlaps_queue(struct cuda_overlaps *o, const struct cuda_qu
     enum mt_status st = make(o, err);
     if (st) return st;
     int64_t epoch = *call->epoch + 1;
-    struct cuda_overlap overlap = {.problem = call->problem,
-                                   .schedule = call->schedule,
-                                   .operands = &call->operands,
-                                   .copy = (int)(epoch % call->schedule->copies),
-                                   .comm = call->comm && call->comm->class->queue ? call->comm : NULL,
-                                   .ranks = call->operands.ranks,
-                                   .chunk_rows = call->chunk_rows,
-                                   .watch = {.aborted = o->words_at + offsetof(struct cuda_overlap_words, aborted),
-                                             .stalled = o->words_at + offsetof(struct cuda_overlap_words, stalled),
-                                             .deadline_ns = (uint64_t)(1e9 * mt_window_deadline_s(call->window)),
-                                             .tag = (uint64_t)(uintptr_t)call},
-                                   .moves = o->moves,
-                                   .joint = o->joint};
+    struct cuda_overlap overlap = {
+        .problem = call->problem,
+        .schedule = call->schedule,
+        .operands = &call->operands,
+        .copy = (int)(epoch % call->schedule->copies),
+        .comm = call->comm && call->comm->class->queue ? call->comm : NULL,
+        .ranks = call->operands.ranks,
+        .chunk_rows = call->chunk_rows,
+        .watch = cuda_watcher_watch(&o->watcher, mt_window_deadline_s(call->window), (uint64_t)(uintptr_t)call),
+        .moves = o->moves,
+        .joint = o->joint};
     if ((st = locate(call, &overlap, err))) return st;
     st = cuda_overlap_run(queue, &overlap, call->how, err);
     *call->epoch = epoch;
@@ -108,7 +94,7 @@ static const char *entry_of(const struct mt_overlap_schedule *s, int flag, int *
     return NULL;
 }
 
-static enum mt_status stalled(const struct cuda_overlap_words *words, struct mt_err *err) {
+static enum mt_status stalled(const struct cuda_watch_words *words, struct mt_err *err) {
     const struct mt_overlap_call *call = (const struct mt_overlap_call *)(uintptr_t)words->stalled[3];
     const int rank = mt_window_rank(call->window);
     const char *part = mt_device_window_part(call->window, rank) + call->base;
@@ -126,16 +112,10 @@ static enum mt_status stalled(const struct cuda_overlap_words *words, struct mt_
 }
 
 enum mt_status cuda_overlaps_check(struct cuda_overlaps *o, struct mt_err *err) {
-    if (!o->words || !o->window || o->failed) return MT_OK;
-    enum mt_status st = MT_OK;
-    double now_s = mt_now_s();
-    if (__atomic_load_n(&o->words->aborted, __ATOMIC_ACQUIRE)) {
-        st = stalled(o->words, err);
-    } else if (now_s - o->looked_s > look_s) {
-        o->looked_s = now_s;
-        st = mt_window_check(o->window, "an overlapped instruction", err);
-        if (st) __atomic_store_n(&o->words->aborted, 1, __ATOMIC_RELEASE);
-    }
+    if (!o->watcher.words || !o->window || o->failed) return MT_OK;
+    enum mt_status st = cuda_watcher_stalled(&o->watcher)
+                            ? stalled(o->watcher.words, err)
+                            : cuda_watcher_look(&o->watcher, o->window, "an overlapped instruction", err);
     o->failed = st != MT_OK;
     return st;
 }

@@ -8,11 +8,9 @@
 struct cuda_overlaps {
     CUstream moves;
     CUevent joint;
-    struct cuda_overlap_words *words; /* pinned; null: nothing was queued yet */
-    CUdeviceptr words_at;
-    struct mt_window *window; /* the stream's: of what runs, or null */
-    double looked_s;          /* when the window was looked at */
-    bool failed;              /* and has been reported */
+    struct cuda_watcher watcher; /* not made: nothing was queued yet */
+    struct mt_window *window;    /* the stream's: of what runs, or null */
+    bool failed;                 /* and has been reported */
 };
 
 /* Queue a call, and count its epoch up. */

@@ -90,7 +90,7 @@ static bool begin(struct draft *d, const struct mt_coll_call *call) {
     if (!d->nall) return false;
     find_blocks(d);
     d->rooted = !blocks_alike(d);
-    return !d->rooted || class->prefers_roots(call->comm, problem);
+    return !d->rooted || class->prefers_roots(call->comm, problem, call->group);
 }
 
 static void end(struct draft *d) {

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/base/arena.h"
 #include "kernels/base/wait.h"
@@ -81,6 +82,7 @@ static enum mt_status check_one(struct nccl *nccl, ncclComm_t comm, struct mt_er
 static enum mt_status check(struct nccl *nccl, struct mt_err *err) {
     enum mt_status st = check_one(nccl, nccl->world, err);
     for (struct cuda_nccl_group *g = nccl->groups; g && !st; g = g->next) st = check_one(nccl, g->nccl, err);
+    if (!st && (st = cuda_engines_check(nccl->engines, err))) nccl->broken = true;
     return st;
 }
 
@@ -158,6 +160,7 @@ void cuda_nccl_abort_all(void) {
     pthread_mutex_lock(&all_lock);
     for (struct nccl *nccl = all; nccl; nccl = nccl->next) {
         nccl->broken = true;
+        cuda_engines_abort(nccl->engines);
         leave_by(nccl, ncclCommAbort, abort_s);
     }
     pthread_mutex_unlock(&all_lock);
@@ -182,6 +185,7 @@ static void release(struct mt_comm *comm) {
     if (*place) *place = nccl->next;
     pthread_mutex_unlock(&all_lock);
     cuda_nccl_forget_order(nccl);
+    if (!nccl->broken) cuda_engines_free(nccl->engines); /* else a kernel may still look at its words */
     if (nccl->world && !nccl->broken) finalize(nccl);
     bool left = nccl->broken ? leave_by(nccl, ncclCommAbort, abort_s) : leave_by(nccl, ncclCommDestroy, leave_s);
     while (nccl->stages) {
@@ -232,14 +236,38 @@ enum mt_status cuda_nccl_exchange(struct mt_comm *comm, const struct cuda_queue 
     return st ? st : queued(nccl, cuda_nccl_messages(nccl, queue, messages, count, what, err), err);
 }
 
-static bool prefers_roots(struct mt_comm *comm, const struct mt_coll *problem) {
-    return cuda_nccl_impl_of((struct nccl *)comm, problem) == MT_NCCL_ROOTED;
+static bool prefers_roots(struct mt_comm *comm, const struct mt_coll *problem, const int *group) {
+    struct nccl *nccl = (struct nccl *)comm;
+    return cuda_engines_serve(nccl->engines, problem, group) || cuda_nccl_impl_of(nccl, problem) == MT_NCCL_ROOTED;
+}
+
+/* ---- copy engines ---- */
+
+static enum mt_status window_bytes(struct mt_comm *comm, int64_t *size_bytes, struct mt_err *err) {
+    const char *how = getenv("MOTLEY_COLLECTIVES");
+    bool engines = how && !strcmp(how, "engines");
+    *size_bytes = engines && !((struct nccl *)comm)->engines ? cuda_engines_window_bytes(comm->nranks) : 0;
+    if (!how || engines || !strcmp(how, "nccl")) return MT_OK;
+    return mt_fail(err, MT_EINPUT, "MOTLEY_COLLECTIVES is \"%s\", not \"nccl\" or \"engines\"", how);
+}
+
+static enum mt_status use_window(struct mt_comm *comm, struct mt_window *window, struct mt_err *err) {
+    struct nccl *nccl = (struct nccl *)comm;
+    struct cuda_engines *engines = NULL, *were;
+    enum mt_status st = window ? cuda_engines_make(window, &engines, err) : MT_OK;
+    pthread_mutex_lock(&all_lock);
+    were = nccl->engines, nccl->engines = engines;
+    pthread_mutex_unlock(&all_lock);
+    cuda_engines_free(were);
+    return st;
 }
 
 static const struct mt_comm_class nccl_class = {.name = "nccl",
                                                 .queue = queue_on,
                                                 .queue_arrays = queue_arrays,
                                                 .prefers_roots = prefers_roots,
+                                                .window_bytes = window_bytes,
+                                                .use_window = use_window,
                                                 .release = release};
 
 enum mt_status cuda_nccl_id(void *id, struct mt_err *err) {

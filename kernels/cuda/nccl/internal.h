@@ -5,8 +5,9 @@
 
 #include <nccl.h>
 
-#include "kernels/cuda/nccl/comm.h"
 #include "kernels/cuda/driver/driver.h"
+#include "kernels/cuda/engine/engine.h"
+#include "kernels/cuda/nccl/comm.h"
 
 /* A group other than all ranks in order; ranks[p] is rank p of NCCL's communicator. */
 struct cuda_nccl_group {
@@ -36,6 +37,7 @@ struct nccl {
     bool captured; /* some of its work */
     CUgraph graph; /* of order.c; null: not captured */
     bool broken;
+    struct cuda_engines *engines; /* null: NCCL moves all */
 };
 
 enum mt_status cuda_nccl_fail(struct mt_err *err, ncclResult_t result, const char *what);

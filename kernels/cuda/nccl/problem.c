@@ -10,6 +10,9 @@
  * NCCL works on the message itself; or on a staging buffer, where the wire type differs or blocks must be padded:
  * cuda_pack and cuda_unpack convert the blocks that are needed. NCCL rounds partial sums to the wire type.
  *
+ * Large messages among all ranks of one host go by copy engines instead, where the communicator has a window
+ * (kernels/cuda/engine/engine.h).
+ *
  * A call may return before NCCL has enqueued anything (ncclInProgress); cuda_nccl_wait waits for that. */
 #include <stdlib.h>
 
@@ -210,6 +213,43 @@ static enum mt_status queue_by_node(const struct job *job, struct mt_err *err) {
     return st;
 }
 
+/* ---- by copy engines ---- */
+
+static enum mt_status engines_blocks(const struct job *job, struct mt_err *err) {
+    struct mt_engine_part parts[MT_ENGINE_RANKS];
+    for (int r = 0; r < job->problem->n; r++)
+        parts[r] = (struct mt_engine_part){job->count[r], r, block(job, r), block(job, r)};
+    return cuda_engines_queue(job->nccl->engines, job->queue, job->problem, parts, job->problem->n, err);
+}
+
+/* Array i as parts: one, or one for each rank. Returns how many. */
+static int parts_of_array(const struct mt_coll *problem, const struct mt_comm_arrays *a, int i,
+                          struct mt_engine_part *parts) {
+    int64_t count = a->count[i], step = count * mt_type_size(problem->wire);
+    const char *from = a->from[i];
+    char *to = a->to[i];
+    if (problem->kind == MT_ALL_REDUCE || a->root)
+        return parts[0] = (struct mt_engine_part){count, a->root ? a->root[i] : 0, from, to}, 1;
+    bool gathers = problem->kind == MT_ALL_GATHER;
+    for (int r = 0; r < problem->n; r++) {
+        bool mine = r == problem->me;
+        parts[r].count = count, parts[r].owner = r;
+        parts[r].from = !gathers ? from + r * step : mine ? from : NULL;
+        parts[r].to = gathers ? to + r * step : mine ? to : NULL;
+    }
+    return problem->n;
+}
+
+static enum mt_status engines_arrays(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
+                                     const struct mt_comm_arrays *arrays, struct mt_err *err) {
+    struct mt_engine_part *parts = mt_calloc((size_t)(arrays->n * problem->n) + 1, sizeof *parts);
+    int n = 0;
+    for (int i = 0; i < arrays->n; i++) n += parts_of_array(problem, arrays, i, parts + n);
+    enum mt_status st = cuda_engines_queue(nccl->engines, queue, problem, parts, n, err);
+    free(parts);
+    return st;
+}
+
 /* ---- staging buffers ---- */
 
 static enum mt_status stage_of(struct nccl *nccl, CUstream stream, int64_t size_bytes, char **memory,
@@ -289,7 +329,8 @@ static enum mt_status queue_blocks(struct job *job, struct mt_err *err) {
     const struct mt_coll *problem = job->problem;
     int n = problem->n;
     bool blocks = problem->kind == MT_REDUCE_SCATTER || problem->kind == MT_ALL_GATHER;
-    job->impl = blocks && !job->by_node ? cuda_nccl_impl_of(job->nccl, problem) : MT_NCCL_NATIVE;
+    bool engines = !job->by_node && cuda_engines_serve(job->nccl->engines, problem, job->group);
+    job->impl = blocks && !job->by_node && !engines ? cuda_nccl_impl_of(job->nccl, problem) : MT_NCCL_NATIVE;
     int64_t most = 0;
     for (int r = 0; r < n; r++)
         if (problem->counts[r] > most) most = problem->counts[r];
@@ -306,6 +347,8 @@ static enum mt_status queue_blocks(struct job *job, struct mt_err *err) {
     if (staged && (st = copy_blocks(job, BEFORE, err))) return st;
     if (job->by_node)
         st = queue_by_node(job, err);
+    else if (engines)
+        st = engines_blocks(job, err);
     else if (n > 1)
         st = cuda_nccl_wait(job->nccl, job->comm, collectives[problem->kind](job), mt_coll_name(problem->kind), err);
     if (st) return st;
@@ -373,6 +416,7 @@ static ncclResult_t queue_array(const struct arrays_job *job, int i) {
 enum mt_status cuda_nccl_arrays(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
                                 const int *group, const struct mt_comm_arrays *arrays, struct mt_err *err) {
     struct arrays_job job = {.problem = problem, .arrays = arrays, .stream = queue->stream};
+    if (cuda_engines_serve(nccl->engines, problem, group)) return engines_arrays(nccl, queue, problem, arrays, err);
     enum mt_status st = cuda_nccl_comm_of(nccl, queue, problem, group, &job.comm, err);
     if (st) return st;
     ncclResult_t result = ncclGroupStart();

@@ -15,17 +15,10 @@
 #define MT_KERNELS_CUDA_OVERLAP_OVERLAP_H
 
 #include "kernels/cuda/driver/driver.h"
+#include "kernels/cuda/window/watch.h"
 #include "kernels/overlap/overlap.h"
 
-enum { CUDA_OVERLAP_RANKS = 64, CUDA_OVERLAP_STALLED = 4 };
-
-/* As window.cuh's struct watch; passed to kernels by value. Both words are in the host's memory. */
-struct cuda_watch {
-    CUdeviceptr aborted; /* u64: 0 while nobody has given up */
-    CUdeviceptr stalled; /* u64 [CUDA_OVERLAP_STALLED]: a flag's address, its value, what was waited for, the tag */
-    uint64_t deadline_ns;
-    uint64_t tag; /* the host's address of the struct mt_overlap_call, by which the wait is named */
-};
+enum { CUDA_OVERLAP_RANKS = 64 };
 
 /* One run of a rank's part. */
 struct cuda_overlap {
@@ -36,14 +29,14 @@ struct cuda_overlap {
     /* By place: where the problem's part of each rank's window begins, as this GPU maps it; its own included. Buffers
      * are at mt_overlap_place, flags at mt_overlap_flag_place. 0: out of reach. */
     CUdeviceptr parts[CUDA_OVERLAP_RANKS];
-    struct mt_comm *comm; /* NCCL's, which reaches all; or null */
-    const int *ranks;     /* its ranks, by place; null: the same */
-    CUdeviceptr epoch;    /* u64: of the last run; this one counts it up */
-    int copy;             /* of staging: epoch % schedule->copies */
-    int64_t chunk_rows;   /* chunks: most rows of a GEMM; 0: by the device */
-    struct cuda_watch watch;
-    CUstream moves; /* a second stream, for puts */
-    CUevent joint;  /* between the two; may be recorded again once it is waited for */
+    struct mt_comm *comm;    /* NCCL's, which reaches all; or null */
+    const int *ranks;        /* its ranks, by place; null: the same */
+    CUdeviceptr epoch;       /* u64: of the last run; this one counts it up */
+    int copy;                /* of staging: epoch % schedule->copies */
+    int64_t chunk_rows;      /* chunks: most rows of a GEMM; 0: by the device */
+    struct cuda_watch watch; /* its tag: the host's address of the struct mt_overlap_call */
+    CUstream moves;          /* a second stream, for puts */
+    CUevent joint;           /* between the two; may be recorded again once it is waited for */
 };
 
 /* An implementation queues all of a run on queue->stream, with what it forks to `moves` joined again. It counts the

@@ -83,8 +83,8 @@ static enum mt_status queue_arrays(struct mt_comm *comm, const void *stream, con
     return MT_OK;
 }
 
-static bool prefers_roots(struct mt_comm *comm, const struct mt_coll *problem) {
-    (void)comm, (void)problem;
+static bool prefers_roots(struct mt_comm *comm, const struct mt_coll *problem, const int *group) {
+    (void)comm, (void)problem, (void)group;
     return parts;
 }
 
