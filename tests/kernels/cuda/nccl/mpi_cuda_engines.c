@@ -35,7 +35,7 @@ static struct mt_coll_call call_of(enum mt_coll_kind kind, const int64_t *counts
 
 /* An AllGather and an AllReduce in one graph: after launch i each rank has the blocks of all, times 2^i n^i. */
 static void test_captured(const int *all) {
-    enum { LAUNCHES = 6 };
+    enum { LAUNCHES = 6, IN_FLIGHT = 3 };
     struct mt_capture *capture;
     int64_t counts[MOST_RANKS], total = 0, first = 0;
     uint64_t launch;
@@ -56,8 +56,11 @@ static void test_captured(const int *all) {
         if (i) CHECK_OK(mt_capture_end(capture, &err), err);
         CHECK_OK(mt_stream_sync(stream, deadline_s, &err), err);
     }
-    for (int i = 0; i < LAUNCHES; i++) CHECK_OK(mt_capture_launch(capture, &(struct mt_clock){0}, &launch, &err), err);
-    CHECK_OK(mt_stream_sync(stream, deadline_s, &err), err);
+    for (int i = 0; i < LAUNCHES; i++) {
+        CHECK_OK(mt_capture_launch(capture, &(struct mt_clock){0}, &launch, &err), err);
+        if (i % IN_FLIGHT == IN_FLIGHT - 1 || i == LAUNCHES - 1)
+            CHECK_OK(mt_stream_sync(stream, deadline_s, &err), err);
+    }
     CHECK_OK(mt_device_copy_out(device, host, message[0], total * 4, &err), err);
     for (int64_t i = 0; i < total; i++) {
         double want = (double)(i % 1000);
