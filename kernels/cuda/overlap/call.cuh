@@ -1,0 +1,106 @@
+/* What fused.cu and its movers share: the tables that are its schedule, the call, and flags. The macros are those of
+ * fused.cu. */
+#ifndef MT_KERNELS_CUDA_OVERLAP_CALL_CUH
+#define MT_KERNELS_CUDA_OVERLAP_CALL_CUH
+
+#include "kernels/cuda/gemm/mainloop.cuh"
+#include "kernels/cuda/window/window.cuh"
+
+/* ---- tables: as tables.c writes them ---- */
+
+struct wait_row {
+    int place, count, lag, from; /* place: of the flag, in this rank's part of the window; from: who raises it */
+    int slab;                    /* of a tile: the first that is loaded after it; those of a tile come in this order */
+};
+struct signal_row {
+    int peer, place;
+};
+struct tile_row {
+    int staged, from_row, first; /* from A, or from what was gathered; the slab at which it begins, and goes round */
+    int adds;                    /* 1: what the peer sent is added, and the sum is stored */
+    int to, row, column, more;   /* the rank whose map it is stored by, or ALL; more: 0 after the last tile */
+    int first_wait, nwaits;      /* before its slabs are loaded */
+    int first_ready, nready;     /* before it is stored, or before it is added to */
+    int first_signal, nsignals;  /* when it is stored */
+};
+enum { ALL = -1 };
+struct box_row {
+    int kind, peer, staged, pieces;     /* peer: a put's; staged: as of a tile */
+    int from_row, row, column, columns; /* row: of where it goes */
+    int first_wait, nwaits, first_signal, nsignals;
+};
+enum { PUT, SUM, COPY_SUM, COPY_OPERAND };
+struct piece_row {
+    int box, row, rows, unused; /* rows of the box */
+};
+
+/* ---- the call ---- */
+
+enum { MOST_RANKS = 8 };
+struct maps {
+    tensor_map a, b, staged[2];   /* of both copies of staging */
+    tensor_map to[2][MOST_RANKS]; /* gather: a rank's rows of the result; else this rank's slot there, both copies */
+    tensor_map slot[2], sum;      /* of tiles that add: what the peer sent, both copies; the result */
+};
+enum { TILES, PIECES, ENDED, GIVEN_UP, DONE }; /* counters; given out; blocks; 1: someone has said so */
+struct call {
+    char *part[MOST_RANKS]; /* of the window */
+    const TYPE *a;
+    RESULT *out;
+    TYPE *whole;
+    u64 *epoch; /* of the last run */
+    u32 *work;  /* tiles, pieces given out; blocks that have ended; then of each box the pieces that are done */
+    const tile_row *tiles;
+    const box_row *boxes;
+    const piece_row *pieces;
+    const wait_row *waits;
+    const signal_row *signals;
+    i64 staged[2], slots[2], sums[2]; /* places in parts of the window, of both copies */
+    int ntiles, nboxes, npieces, copies, me;
+    int begun;                    /* 1: the epoch has been counted up */
+    int slabs, k, columns, owned; /* of the result; rows that this rank adds */
+    u32 adds;                     /* the ranks that have a part in sums */
+    watch w;
+};
+
+/* What a kernel knows of its epoch. */
+struct run {
+    const call &c;
+    u64 epoch;
+    int copy;
+};
+
+/* ---- flags ---- */
+
+__device__ inline bool claim(const run &r) {
+    return !atomicExch(r.c.work + GIVEN_UP, 1);
+}
+template <level L> __device__ inline bool await_all(const run &r, int first, int count) {
+    bool fine = true;
+    for (int i = first; i < first + count && fine; i++) {
+        wait_row flag = r.c.waits[i];
+        i64 least = ((i64)r.epoch - flag.lag) * flag.count;
+        watch w = r.c.w;
+        if (flag.from == r.c.me) w.deadline_ns *= 2; /* what this rank awaits of itself awaits a peer, which is named */
+        if (least > 0)
+            fine = wait<L>((const u64 *)(r.c.part[r.c.me] + flag.place), (u64)least, w, [&] { return claim(r); });
+    }
+    return fine;
+}
+__device__ inline void raise_all(const run &r, int first, int count) {
+    for (int i = first; i < first + count; i++) {
+        signal_row flag = r.c.signals[i];
+        word_add((u64 *)(r.c.part[flag.peer] + flag.place), 1);
+    }
+}
+/* Count one more of so many, after what this thread has seen; returns whether it is the last. Who releases after that,
+ * releases what came before all of them. */
+__device__ inline bool is_last(u32 *done, u32 all) {
+    u32 before;
+    asm volatile("atom.release.sys.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(done), "r"(all - 1) : "memory");
+    if (before != all - 1) return false;
+    asm volatile("fence.acq_rel.sys;" ::: "memory");
+    return true;
+}
+
+#endif

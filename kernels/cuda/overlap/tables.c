@@ -1,0 +1,237 @@
+/* A schedule as rows of tables: which tile is taken when, what it awaits and raises, and the boxes that movers move,
+ * piece by piece. */
+#include "kernels/cuda/overlap/tables.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "kernels/cuda/gemm/tile.h"
+#include "kernels/cuda/jit/shape.h"
+
+enum { MOST_RANKS = 8, PIECE_ELEMENTS = 4096, PIECE_PUT_BYTES = 16 << 10, BAND_ROWS = 1024 };
+
+/* The waits of puts [first, end): one after the other in the schedule. */
+static void waits_of(const struct mt_overlap_schedule *s, int first, int end, int32_t *first_wait, int32_t *nwaits) {
+    *first_wait = first < end ? s->puts[first].first_wait : 0;
+    *nwaits = 0;
+    for (int j = first; j < end; j++) {
+        assert(!s->puts[j].nwaits || s->puts[j].first_wait == *first_wait + *nwaits);
+        *nwaits += s->puts[j].nwaits;
+    }
+}
+
+static struct tile_row tile_row(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s, int t,
+                                int first, int end) {
+    const struct mt_overlap_tile *tile = &s->tiles[t];
+    struct tile_row row = {.staged = tile->from == MT_OVERLAP_STAGED,
+                           .from_row = (int32_t)tile->from_row,
+                           .row = (int32_t)tile->row,
+                           .column = (int32_t)tile->col,
+                           .more = 1,
+                           .nwaits = tile->nwaits,
+                           .first_signal = first,
+                           .nsignals = end - first};
+    int64_t owned;
+    waits_of(s, first, end, &row.first_ready, &row.nready);
+    if (tile->to == MT_OVERLAP_OUT) {
+        while (row.row >= p->rows[row.to]) row.row -= (int32_t)p->rows[row.to++];
+        return row;
+    }
+    for (int j = first; j < end; j++) {
+        row.to = j > first ? ALL : s->puts[j].peer;
+        if (s->puts[j].rows) row.row = (int32_t)s->puts[j].to_row;
+    }
+    if (p->direct) row.to = ALL;
+    row.row -= (int32_t)(me * mt_overlap_owned(p, row.to == ALL ? me : row.to, &owned));
+    return row;
+}
+
+static void add_box(struct cuda_fused_tables *to, struct box_row box, int64_t rows, int64_t each) {
+    box.pieces = (int32_t)largest(divide_up(rows, each), 1);
+    for (int64_t i = 0; i < box.pieces; i++) {
+        mt_arena_grow(&to->arena, &to->pieces, to->npieces, &to->pieces_capacity, sizeof *to->pieces);
+        to->pieces[to->npieces++] =
+            (struct piece_row){to->nboxes, (int32_t)(i * each), (int32_t)least(each, rows - i * each), 0};
+    }
+    mt_arena_grow(&to->arena, &to->boxes, to->nboxes, &to->boxes_capacity, sizeof *to->boxes);
+    to->boxes[to->nboxes++] = box;
+}
+
+static void add_put(const struct mt_overlap *p, const struct mt_overlap_schedule *s, int j,
+                    struct cuda_fused_tables *to) {
+    const struct mt_overlap_put *put = &s->puts[j];
+    assert(!put->rows || (put->from == MT_OVERLAP_A && put->to == MT_OVERLAP_STAGED));
+    struct box_row box = {.kind = PUT,
+                          .peer = put->peer,
+                          .from_row = (int32_t)put->from_row,
+                          .row = (int32_t)put->to_row,
+                          .column = (int32_t)put->col,
+                          .columns = (int32_t)put->cols,
+                          .first_wait = put->first_wait,
+                          .nwaits = put->nwaits,
+                          .first_signal = j,
+                          .nsignals = 1};
+    add_box(to, box, put->rows, largest(PIECE_PUT_BYTES / largest(put->cols * mt_type_size(p->type), 1), 1));
+}
+
+/* A tile that is added or copied, and the puts [first, end) after it, whose waits follow its own. */
+static void add_moved(const struct mt_overlap_schedule *s, int t, int first, int end, struct cuda_fused_tables *to) {
+    const struct mt_overlap_tile *tile = &s->tiles[t];
+    bool sum = tile->kind == MT_TILE_ADD;
+    struct box_row box = {.kind = sum                          ? SUM
+                                  : tile->to == MT_OVERLAP_OUT ? COPY_SUM
+                                                               : COPY_OPERAND,
+                          .staged = sum ? tile->to == MT_OVERLAP_RESULT : tile->from == MT_OVERLAP_STAGED,
+                          .from_row = (int32_t)tile->from_row,
+                          .row = (int32_t)tile->row,
+                          .column = (int32_t)tile->col,
+                          .columns = (int32_t)tile->cols,
+                          .first_signal = first,
+                          .nsignals = end - first};
+    int32_t ready, nready;
+    waits_of(s, first, end, &ready, &nready);
+    assert(!tile->nwaits || !nready || ready == tile->first_wait + tile->nwaits);
+    box.first_wait = tile->nwaits ? tile->first_wait : ready;
+    box.nwaits = tile->nwaits + nready;
+    add_box(to, box, tile->rows, largest(PIECE_ELEMENTS / tile->cols, 1));
+}
+
+/* ---- the order of tiles ----
+ *
+ * Those for one rank, or of its rows, change places among each other: by bands of rows, down the columns of a band, so
+ * that tiles which are multiplied at the same time share operands in the L2 cache. Which rank's comes when stays. */
+
+struct ordered {
+    int tile, family;
+    int64_t band, column, row;
+};
+
+static int by_place(const void *a, const void *b) {
+    const struct ordered *x = a, *y = b;
+    if (x->family != y->family) return x->family < y->family ? -1 : 1;
+    if (x->band != y->band) return x->band < y->band ? -1 : 1;
+    if (x->column != y->column) return x->column < y->column ? -1 : 1;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+static struct ordered placed(const struct mt_overlap *p, const struct mt_overlap_tile *tile, int number) {
+    bool whole = p->form == MT_OVERLAP_GATHER || tile->kind == MT_TILE_COPY;
+    int64_t row = whole ? tile->row : tile->from_row;
+    int rank = 0;
+    while (tile->kind != MT_TILE_ADD && !p->direct && row >= p->rows[rank]) row -= p->rows[rank++];
+    return (struct ordered){number, (int)tile->kind * MOST_RANKS + rank, row / BAND_ROWS, tile->col, row};
+}
+
+/* order[ntiles]: the tile that is taken then. */
+static void order_tiles(const struct mt_overlap *p, const struct mt_overlap_schedule *s, struct ordered *sorted,
+                        int *order) {
+    int next[(MT_TILE_COPY + 1) * MOST_RANKS] = {0};
+    for (int t = 0; t < s->ntiles; t++) {
+        sorted[t] = placed(p, &s->tiles[t], t);
+        order[t] = sorted[t].family;
+    }
+    qsort(sorted, (size_t)s->ntiles, sizeof *sorted, by_place);
+    for (int t = s->ntiles - 1; t >= 0; t--) next[sorted[t].family] = t;
+    for (int t = 0; t < s->ntiles; t++) order[t] = sorted[next[order[t]]++].tile;
+}
+
+/* ---- tiles that add (mt_overlap_fused_adds) ----
+ *
+ * A rank's own tile takes over its sum: it awaits the peer's tile before it is stored, and the sum's row goes away.
+ * Unlike all other waits this one is for the same epoch, so the order must not make a circle: own tile i comes after
+ * more than i tiles for the peer, which has its tiles for this rank in the order of this rank's own. So what a tile
+ * awaits has fewer tiles for peers before it than the tile itself, on any number of multiprocessors. LAG more of them
+ * hide what the peer's tile takes on its way. */
+
+/* Tiles of some kind, in order. */
+static int select_tiles(const struct mt_overlap_schedule *s, const int *order, enum mt_overlap_tile_kind kind,
+                        enum mt_overlap_buffer to, int *selected) {
+    int count = 0;
+    for (int i = 0; i < s->ntiles; i++)
+        if (s->tiles[order[i]].kind == kind && s->tiles[order[i]].to == to) selected[count++] = order[i];
+    return count;
+}
+
+/* merged[ntiles]: the order without sums; sum_of[ntiles]: a tile's sum, or -1. Returns how many are in the order. A
+ * part of a schedule that has not all sums stays as it is. */
+static int merge_sums(const struct mt_overlap *p, const struct mt_overlap_schedule *s, const int *order, int *merged,
+                      int *sum_of) {
+    enum { LAG = 64 };
+    int *own = mt_calloc(2 * (size_t)s->ntiles + 1, sizeof *own), *sums = own + s->ntiles;
+    int nown = select_tiles(s, order, MT_TILE_MATMUL, MT_OVERLAP_SLOTS, own);
+    int nsums = select_tiles(s, order, MT_TILE_ADD, MT_OVERLAP_OUT, sums);
+    int others = s->ntiles - nown - nsums, count = 0, taken = 0, before = 0, passed = 0;
+    bool merges = nsums == nown && mt_overlap_fused_adds(p);
+    for (int t = 0; t < s->ntiles; t++) sum_of[t] = -1, merged[t] = order[t];
+    for (int i = 0; i < nown && merges; i++) sum_of[own[i]] = sums[i];
+    for (int i = 0; i < s->ntiles && merges; i++) {
+        const struct mt_overlap_tile *tile = &s->tiles[order[i]];
+        if (tile->kind == MT_TILE_ADD) continue;
+        if (tile->to == MT_OVERLAP_SLOTS)
+            passed++;
+        else
+            merged[count++] = order[i], before++;
+        while (taken < passed && before >= least(others, taken + 1 + LAG)) merged[count++] = own[taken++];
+    }
+    free(own);
+    return merges ? count : s->ntiles;
+}
+
+/* The tile's row, with its sum's place and waits: of what this rank sends itself there is no flag. */
+static void take_sum(const struct mt_overlap_schedule *s, int me, int sum, struct tile_row *row,
+                     struct cuda_fused_tables *to) {
+    const struct mt_overlap_tile *tile = &s->tiles[sum];
+    row->adds = 1, row->nsignals = 0;
+    row->row = (int32_t)tile->row;
+    row->first_ready = to->nwaits, row->nready = 0;
+    for (int w = tile->first_wait; w < tile->first_wait + tile->nwaits; w++)
+        if (s->waits[w].from != me) to->waits[to->nwaits++] = to->waits[w], row->nready++;
+}
+
+/* A tile's waits once more, in the order of K, as the kernel keeps them; where they begin. */
+static int32_t add_tile_waits(const struct mt_overlap_tile *tile, struct cuda_fused_tables *to) {
+    int first = to->nwaits;
+    for (int w = tile->first_wait; w < tile->first_wait + tile->nwaits; w++) {
+        int at = to->nwaits++;
+        for (; at > first && to->waits[at - 1].slab > to->waits[w].slab; at--) to->waits[at] = to->waits[at - 1];
+        to->waits[at] = to->waits[w];
+    }
+    return first;
+}
+
+void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s,
+                            struct cuda_fused_tables *to) {
+    int of_tiles = 0;
+    for (int t = 0; t < s->ntiles; t++) of_tiles += s->tiles[t].nwaits;
+    to->nwaits = s->nwaits, to->nsignals = s->nputs;
+    to->waits = mt_new(&to->arena, struct wait_row, s->nwaits + of_tiles); /* a tile's may be there twice */
+    to->signals = mt_new(&to->arena, struct signal_row, s->nputs);
+    for (int w = 0; w < s->nwaits; w++)
+        to->waits[w] = (struct wait_row){(int32_t)mt_overlap_flag_place(p, s->waits[w].flag), s->waits[w].count,
+                                         s->waits[w].lag, s->waits[w].from, (int32_t)(s->waits[w].k / GEMM_SLAB)};
+    for (int j = 0; j < s->nputs; j++)
+        to->signals[j] = (struct signal_row){s->puts[j].peer, (int32_t)mt_overlap_flag_place(p, s->puts[j].flag)};
+    int *order = mt_new(&to->arena, int, s->ntiles), *merged = mt_new(&to->arena, int, s->ntiles);
+    int *sum_of = mt_new(&to->arena, int, s->ntiles), *first_put = mt_new(&to->arena, int, s->ntiles + 1), j = 0;
+    order_tiles(p, s, mt_new(&to->arena, struct ordered, s->ntiles), order);
+    int count = merge_sums(p, s, order, merged, sum_of);
+    for (; j < s->nputs && s->puts[j].tile < 0; j++)
+        if (!p->engines) add_put(p, s, j, to);
+    for (int t = 0; t <= s->ntiles; t++) {
+        while (j < s->nputs && s->puts[j].tile < t) j++;
+        first_put[t] = j;
+    }
+    for (int i = 0; i < count; i++) {
+        int t = merged[i];
+        if (s->tiles[t].kind != MT_TILE_MATMUL) {
+            add_moved(s, t, first_put[t], first_put[t + 1], to);
+            continue;
+        }
+        mt_arena_grow(&to->arena, &to->tiles, to->ntiles, &to->tiles_capacity, sizeof *to->tiles);
+        struct tile_row *row = &to->tiles[to->ntiles++];
+        *row = tile_row(p, me, s, t, first_put[t], first_put[t + 1]);
+        row->first_wait = add_tile_waits(&s->tiles[t], to);
+        if (sum_of[t] >= 0) take_sum(s, me, sum_of[t], row, to);
+    }
+}

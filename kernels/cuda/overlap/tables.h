@@ -1,0 +1,44 @@
+/* The tables that fused.cu reads, made of a schedule: rows as in call.cuh. */
+#ifndef MT_KERNELS_CUDA_OVERLAP_TABLES_H
+#define MT_KERNELS_CUDA_OVERLAP_TABLES_H
+
+#include <stdint.h>
+
+#include "kernels/base/arena.h"
+#include "kernels/overlap/overlap.h"
+
+struct wait_row {
+    int32_t place, count, lag, from, slab;
+};
+struct signal_row {
+    int32_t peer, place;
+};
+struct tile_row {
+    int32_t staged, from_row, first, adds, to, row, column, more, first_wait, nwaits, first_ready, nready, first_signal,
+        nsignals;
+};
+enum { ALL = -1 };
+struct box_row {
+    int32_t kind, peer, staged, pieces, from_row, row, column, columns, first_wait, nwaits, first_signal, nsignals;
+};
+enum { PUT, SUM, COPY_SUM, COPY_OPERAND };
+struct piece_row {
+    int32_t box, row, rows, unused;
+};
+
+/* Vectors, then their place in one piece of device memory. */
+struct cuda_fused_tables {
+    struct mt_arena arena;
+    struct tile_row *tiles;
+    struct box_row *boxes;
+    struct piece_row *pieces;
+    struct wait_row *waits;
+    struct signal_row *signals;
+    int ntiles, nboxes, npieces, nwaits, nsignals, tiles_capacity, boxes_capacity, pieces_capacity;
+};
+
+/* Make rank `me`'s of a schedule, in tables->arena, which the caller releases; *tables is zero before. */
+void cuda_fused_tables_make(const struct mt_overlap *problem, int me, const struct mt_overlap_schedule *schedule,
+                            struct cuda_fused_tables *tables);
+
+#endif
