@@ -67,6 +67,8 @@ static bool too_many(const struct mt_overlap_choice *row) {
     int64_t least = row->ngroups ? row->groups[row->ngroups - 1] : row->tile[0];
     if (row->chunk && row->chunk < least) least = row->chunk;
     int64_t down = row->ngroups + mt_overlap_pieces(row->m, least), across = mt_overlap_pieces(row->cols, row->tile[1]);
+    int64_t most = row->tile[0] > row->chunk ? row->tile[0] : row->chunk;
+    if (row->slabs) down += mt_overlap_pieces(row->m, most); /* strips end where tiles and where chunks do */
     if (across < row->slabs) across = row->slabs;
     return down > MOST_TILES / across;
 }

@@ -50,7 +50,7 @@ static void make_strips(struct work *w) {
         const struct mt_overlap_tile *tile = &w->schedule->tiles[t];
         int s = strip_for(w, tile);
         if (s < 0)
-            w->strips[s = w->nstrips++].box = *tile;
+            w->strips[s = w->nstrips++].box = *tile, w->strips[s].box.k = 0;
         else
             w->strips[s].box.cols += tile->cols, w->strips[s].box.nwaits += tile->nwaits;
         w->strip_of[t] = s;

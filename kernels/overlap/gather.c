@@ -1,61 +1,102 @@
 /* AllGather+GEMM: at the start each rank puts its rows, in chunks, into its peers' staging, to one peer after the other
- * (rank r to r + 1 first), so that every link has one sender at a time; a chunk slab by slab in K. Tiles of a rank's
- * own rows come first and await nothing; then those of rank r - 1, whose chunks arrive first, and so on. A tile has
- * rows of one rank only, and awaits the chunks that it reads, each slab where it begins. So the first tiles of a chunk
- * begin a slab after it, and after the last byte there is a slab to multiply, not whole tiles. Last come the copies,
- * where the gathered operand is kept. */
+ * (rank r to r + 1 first), so that every link has one sender at a time; a chunk slab by slab in K, strip by strip of
+ * rows, in rotation (overlap.h). Tiles of a rank's own rows come first and await nothing; then those of rank r - 1,
+ * whose chunks arrive first, and so on. A tile has rows of one rank only, begins with the slab of its rows that is put
+ * first, and awaits each slab where it comes to it. So the first tiles of a chunk begin soon after the chunk does, and
+ * after the last byte there is a slab to multiply, not whole tiles. Last come the copies, where the gathered operand is
+ * kept. */
 #include "kernels/overlap/internal.h"
 
-/* Flags: the slabs of the chunks of all ranks, in order. */
-static int64_t chunks_before(const struct mt_overlap *p, int rank) {
+/* How many multiples of a chunk's rows, or of a tile's, are in (0, row]. */
+static int64_t cuts_before(const struct mt_overlap *p, int64_t row) {
+    int64_t a = p->tile[0], b = p->chunk, in_chunks = row / p->chunk, both = 0;
+    for (int64_t rest; b; a = b, b = rest) rest = a % b; /* a becomes their greatest common divisor */
+    if (p->tile[0] / a <= in_chunks) both = row / (p->tile[0] / a * p->chunk);
+    return in_chunks + row / p->tile[0] - both;
+}
+
+/* Which strip of its share a row is in, and a tile whose rows begin there; without slabs strips are chunks. Groups are
+ * both. */
+static int64_t strip_of(const struct mt_overlap *p, int64_t tile, int64_t row) {
+    if (p->ngroups) return tile;
+    return mt_overlap_nslabs(p) > 1 ? cuts_before(p, row) : row / p->chunk;
+}
+
+static int64_t strips_before(const struct mt_overlap *p, int rank) {
     int64_t before = 0;
-    for (int r = 0; r < rank; r++) before += mt_overlap_row_pieces(p, p->rows[r], p->chunk);
+    for (int r = 0; r < rank; r++) {
+        if (!p->rows[r]) continue;
+        before += p->ngroups ? mt_overlap_row_pieces(p, p->rows[r], p->chunk) : strip_of(p, 0, p->rows[r] - 1) + 1;
+    }
     return before;
 }
 
-static int slab_flag(const struct mt_overlap *p, int rank, int64_t chunk, int slab) {
-    return (int)((chunks_before(p, rank) + chunk) * mt_overlap_nslabs(p) + slab);
-}
-
+/* Flags: the slabs of the strips of all ranks, in order. */
 int64_t mt_overlap_gather_flags(const struct mt_overlap *p) {
-    int64_t chunks = chunks_before(p, p->n);
-    return chunks > INT32_MAX ? chunks : chunks * mt_overlap_nslabs(p); /* too many as they are */
+    int64_t strips = strips_before(p, p->n);
+    return strips > INT32_MAX ? strips : strips * mt_overlap_nslabs(p); /* too many as they are */
 }
 
-static void put_rows(const struct mt_overlap *p, int me, int peer, struct mt_overlap_schedule *schedule) {
-    int64_t first = mt_overlap_start(p->rows, me);
+/* The slab that is put at a step, of a strip of the share's row `tile` of tiles. */
+static int slab_at(const struct mt_overlap *p, int64_t tile, int step) {
     int nslabs = mt_overlap_nslabs(p);
-    for (int64_t i = 0; i < mt_overlap_row_pieces(p, p->rows[me], p->chunk) * nslabs; i++) {
+    return mt_overlap_rotates(p) ? (int)((tile + step) % nslabs) : step;
+}
+
+/* The slabs that are put at a step, of the strips of chunk [row, end). */
+static void put_step(const struct mt_overlap *p, int me, int peer, int64_t chunk, int64_t row, int64_t end, int step,
+                     struct mt_overlap_schedule *schedule) {
+    int nslabs = mt_overlap_nslabs(p);
+    int64_t first_flag = strips_before(p, me) * nslabs, to_row = mt_overlap_start(p->rows, me);
+    while (row < end) {
+        int64_t tile = p->ngroups ? chunk : row / p->tile[0], left = p->tile[0] - row % p->tile[0];
+        int slab = slab_at(p, tile, step);
         struct mt_overlap_put put = {.tile = -1,
                                      .peer = peer,
-                                     .flag = slab_flag(p, me, i / nslabs, (int)(i % nslabs)),
+                                     .flag = (int)(first_flag + strip_of(p, tile, row) * nslabs + slab),
                                      .from = MT_OVERLAP_A,
-                                     .to = MT_OVERLAP_STAGED};
-        put.from_row = mt_overlap_row_piece(p, p->rows[me], p->chunk, i / nslabs, &put.rows);
-        put.to_row = first + put.from_row;
-        put.col = mt_overlap_slab(p, (int)(i % nslabs), &put.cols);
+                                     .to = MT_OVERLAP_STAGED,
+                                     .from_row = row,
+                                     .to_row = to_row + row,
+                                     .rows = end - row};
+        if (nslabs > 1 && !p->ngroups && left < put.rows) put.rows = left;
+        put.col = mt_overlap_slab(p, slab, &put.cols);
         mt_overlap_await_ready(p, me, peer, schedule);
         mt_overlap_add_put(schedule, put);
+        row += put.rows;
     }
 }
 
-/* What a tile reads of rank `of`: chunks [first, end), in the order of K; a copy the slabs of its columns, at once. */
-static void await_chunks(const struct mt_overlap *p, int of, int64_t first, int64_t end,
-                         const struct mt_overlap_tile *tile, struct mt_overlap_schedule *schedule) {
+static void put_rows(const struct mt_overlap *p, int me, int peer, struct mt_overlap_schedule *schedule) {
+    for (int64_t i = 0; i < mt_overlap_row_pieces(p, p->rows[me], p->chunk); i++) {
+        int64_t rows, row = mt_overlap_row_piece(p, p->rows[me], p->chunk, i, &rows);
+        for (int step = 0; step < mt_overlap_nslabs(p); step++)
+            put_step(p, me, peer, i, row, row + rows, step, schedule);
+    }
+}
+
+/* What a tile of row `number` of rank `of` reads, from row `at` of its share on: in the order of slabs in which it
+ * reads them; a copy the slabs of its columns, at once. */
+static void await_slabs(const struct mt_overlap *p, int of, int64_t number, int64_t at,
+                        const struct mt_overlap_tile *tile, struct mt_overlap_schedule *schedule) {
     bool copies = tile->kind == MT_TILE_COPY;
-    for (int slab = 0; slab < mt_overlap_nslabs(p); slab++) {
+    int nslabs = mt_overlap_nslabs(p);
+    int64_t before = strips_before(p, of), first = before + strip_of(p, number, at);
+    int64_t last = before + strip_of(p, number, at + tile->rows - 1);
+    for (int step = 0; step < nslabs; step++) {
+        int slab = slab_at(p, number, step);
         int64_t cols, col = mt_overlap_slab(p, slab, &cols);
         if (copies && (col + cols <= tile->col || col >= tile->col + tile->cols)) continue;
-        for (int64_t c = first; c < end; c++)
+        for (int64_t s = first; s <= last; s++)
             mt_overlap_await(schedule,
                              (struct mt_overlap_wait){
-                                 .flag = slab_flag(p, of, c, slab), .from = of, .count = 1, .k = copies ? 0 : col});
+                                 .flag = (int)(s * nslabs + slab), .from = of, .count = 1, .k = copies ? 0 : col});
     }
 }
 
 /* The tiles that read rows of rank `of`: of the product, or copies of the rows where they are kept. */
 static void add_tiles(const struct mt_overlap *p, int me, int of, bool copies, struct mt_overlap_schedule *schedule) {
-    int64_t first = mt_overlap_start(p->rows, of), cols = copies ? p->k : p->shares[me];
+    int64_t first = mt_overlap_start(p->rows, of), cols = copies ? p->k : p->shares[me], width;
     for (int64_t i = 0; i < mt_overlap_row_pieces(p, p->rows[of], p->tile[0]); i++)
         for (int64_t j = 0; j < mt_overlap_pieces(cols, p->tile[1]); j++) {
             struct mt_overlap_tile tile = {.kind = copies ? MT_TILE_COPY : MT_TILE_MATMUL,
@@ -65,9 +106,8 @@ static void add_tiles(const struct mt_overlap *p, int me, int of, bool copies, s
             tile.col = mt_overlap_piece(cols, p->tile[1], j, &tile.cols);
             tile.row = first + at;
             tile.from_row = of == me ? at : first + at;
-            int64_t first_put = p->ngroups ? i : at / p->chunk;
-            int64_t last_put = p->ngroups ? i : (at + tile.rows - 1) / p->chunk;
-            if (of != me) await_chunks(p, of, first_put, last_put + 1, &tile, schedule);
+            if (of != me && !copies) tile.k = mt_overlap_slab(p, slab_at(p, i, 0), &width);
+            if (of != me) await_slabs(p, of, i, at, &tile, schedule);
             mt_overlap_add_tile(schedule, tile);
         }
 }

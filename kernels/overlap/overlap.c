@@ -6,9 +6,8 @@
 
 #include "kernels/overlap/internal.h"
 
-/* Rows of a tile: so many tiles of an owner, within these bounds; a small message goes to all at once. Slabs are whole
- * steps of GEMMs in K where they can. */
-enum { TILES_OF_OWNER = 4, LEAST_ROWS = 32, MOST_ROWS = 512, MOST_COLS = 1024, SMALL_BYTES = 64 << 10, SLAB_UNIT = 64 };
+/* Rows of a tile: so many tiles of an owner, within these bounds; a small message goes to all at once. */
+enum { TILES_OF_OWNER = 4, LEAST_ROWS = 32, MOST_ROWS = 512, MOST_COLS = 1024, SMALL_BYTES = 64 << 10 };
 
 const char *mt_overlap_name(enum mt_overlap_form form) {
     static const char *const names[MT_OVERLAP_NFORMS] = {"AllGather+GEMM", "GEMM+ReduceScatter", "GEMM+AllReduce"};
@@ -40,7 +39,8 @@ int64_t mt_overlap_row_piece(const struct mt_overlap *p, int64_t rows, int64_t m
 static int64_t slab_columns(const struct mt_overlap *p) {
     int64_t slabs = p->form == MT_OVERLAP_GATHER && p->slabs > 1 ? p->slabs : 1, even = mt_overlap_pieces(p->k, slabs);
     if (slabs == 1) return p->k;
-    return p->k < SLAB_UNIT * slabs ? even : mt_overlap_pieces(even, SLAB_UNIT) * SLAB_UNIT;
+    return p->k < MT_OVERLAP_SLAB_UNIT * slabs ? even
+                                               : mt_overlap_pieces(even, MT_OVERLAP_SLAB_UNIT) * MT_OVERLAP_SLAB_UNIT;
 }
 
 int mt_overlap_nslabs(const struct mt_overlap *p) {
@@ -49,6 +49,10 @@ int mt_overlap_nslabs(const struct mt_overlap *p) {
 
 int64_t mt_overlap_slab(const struct mt_overlap *p, int i, int64_t *cols) {
     return mt_overlap_piece(p->k, slab_columns(p), i, cols);
+}
+
+bool mt_overlap_rotates(const struct mt_overlap *p) {
+    return mt_overlap_nslabs(p) > 1 && slab_columns(p) % MT_OVERLAP_SLAB_UNIT == 0;
 }
 
 int64_t mt_overlap_owned(const struct mt_overlap *p, int rank, int64_t *first) {

@@ -15,8 +15,9 @@
  *   flag    a counter of a rank, raised by one rank only, and never reset: a wait in epoch e is for (e - lag) * count
  *   epoch   which run of the instruction it is, from 1; the same on all ranks
  *   staging the buffers in the window, in `copies`: epoch e uses copy e % copies; two, so by parity
- *   slab    a range of K. A gather may put rows slab by slab; a tile's wait has a position in K, and only columns of A
- *           from there on are read after it, so that a tile begins when its first slab is there
+ *   slab    a range of K. A gather may put rows slab by slab; a GEMM's tile begins at a position in K, and goes on at 0
+ *           after the end; a wait has a position too, and only what the tile reads from there on is read after it: so a
+ *           tile begins when its first slab is there
  *
  * A rank runs its puts that have no tile, then its tiles in order, each followed by its puts; several workers take
  * tiles in that order. A run ends when all its tiles and puts are done.
@@ -30,9 +31,9 @@
  * times the bytes.
  *
  * A gather's tiles on a CPU, those of a rank's own rows too, are multiplied slab by slab, and the slabs' sums are added
- * in the order of K, in the accumulation type: so bits depend on how many slabs there are, but not on what arrives
- * when, and are the same in every run. One kernel of a GPU adds on in one accumulator: its bits are those without
- * slabs.
+ * in the tile's order, in the accumulation type: so bits depend on how many slabs there are and on where tiles begin,
+ * which the problem says, but not on what arrives when, and are the same in every run. One kernel of a GPU adds on in
+ * one accumulator, in the tile's order: of tiles that begin at 0 its bits are those without slabs.
  *
  *     struct mt_overlap problem = {MT_OVERLAP_GATHER, n,    m,       cols,       k,   rows, shares,
  *                                  MT_BF16, MT_BF16, MT_BF16, {128, 256}, 512};
@@ -72,7 +73,7 @@ struct mt_overlap {
     enum mt_type out;      /* of the result */
     enum mt_type wire;     /* of what is sent; gather: equal to type */
     int64_t tile[2];       /* most rows and columns of a tile */
-    int64_t chunk;         /* gather: most rows of a put */
+    int64_t chunk;         /* gather: most rows of a put; with slabs: rows that are put slab by slab at a time */
     /* Rows of the tiles, and of a gather's puts, of each share one after the other, the last again and again: at most
      * tile[0] each; null: tile[0] rows, and puts of `chunk`. */
     const int64_t *groups;
@@ -114,10 +115,18 @@ static inline bool mt_overlap_contributes(const struct mt_overlap *problem, int 
 }
 
 /* A gather's slabs: how many there are, at most `slabs`; those of other forms are one. Slab i begins at the column of A
- * that is returned, and has *cols: equally many, but for the last; whole multiples of 64 where K has as many. */
-enum { MT_OVERLAP_MOST_SLABS = 256 };
+ * that is returned, and has *cols: equally many, but for the last; whole multiples of 64 where K has as many.
+ *
+ * A range of columns of all rows takes some channels of memory more than others; so with slabs a chunk is cut into
+ * *strips*, where tiles and chunks begin, both counted from the begin of the share. A put is a slab of a strip, with a
+ * flag of its own. Of a chunk in step 0 one slab of each strip is put, in step 1 another of each, and so on: slab
+ * (i + step) % slabs where the strip's rows are in the share's i-th tile. So at any time all slabs are on their way; a
+ * tile begins with its strip's first. Slabs are *rotated* so only where all but the last have a multiple of 64 columns;
+ * else step i is slab i of every strip. Groups, where there are any, are chunks, strips and tiles. */
+enum { MT_OVERLAP_MOST_SLABS = 256, MT_OVERLAP_SLAB_UNIT = 64 };
 int mt_overlap_nslabs(const struct mt_overlap *problem);
 int64_t mt_overlap_slab(const struct mt_overlap *problem, int i, int64_t *cols);
+bool mt_overlap_rotates(const struct mt_overlap *problem);
 
 /* Where a copy of a buffer of the window lies, and a flag; in bytes, equal on all ranks. Memory of flags must be zero
  * before epoch 1. */
@@ -135,8 +144,9 @@ struct mt_overlap_wait {
     int from;  /* the rank that raises it */
     int count; /* puts that raise it in an epoch */
     int lag;   /* 0: those of this epoch, 1: of the epoch before */
-    /* Of a GEMM's tile: columns of A from this one on are read only after the wait; who cannot wait within a tile waits
-     * before it. Of others 0: before all. */
+    /* Of a GEMM's tile: a column of A. The tile reads columns in the order tile.k, ..., K - 1, 0, ..., tile.k - 1; this
+     * one, and what follows it in that order, is read only after the wait: tile.k is before all. Who cannot wait within
+     * a tile waits before it. Of others 0: before all. */
     int64_t k;
 };
 
@@ -149,6 +159,9 @@ struct mt_overlap_tile {
     enum mt_overlap_tile_kind kind;
     enum mt_overlap_buffer from, to;
     int64_t from_row, row, rows, col, cols;
+    /* Of a GEMM: the position in K at which it begins; it goes on at 0 after the end. 0, or the begin of a slab where
+     * slabs are rotated, and then a multiple of 64; 0 for a rank's own rows, which await nothing. */
+    int64_t k;
     int first_wait, nwaits;
 };
 struct mt_overlap_put {

@@ -213,14 +213,22 @@ static void store(const struct run *run, const struct mt_overlap_tile *tile) {
     }
 }
 
-/* One slab of the tile, added to those before. */
-static enum mt_status multiply(const struct run *run, const struct mt_overlap_tile *tile, int slab,
+/* The slab that a tile multiplies at a step. */
+static int slab_of(const struct mt_overlap *p, const struct mt_overlap_tile *tile, int step) {
+    int64_t cols;
+    if (!tile->k) return step;
+    mt_overlap_slab(p, 0, &cols);
+    return (int)((tile->k / cols + step) % mt_overlap_nslabs(p));
+}
+
+/* One slab of the tile, added to those of the steps before. */
+static enum mt_status multiply(const struct run *run, const struct mt_overlap_tile *tile, int step,
                                struct mt_err *err) {
     const struct mt_overlap *p = run->problem;
     int64_t b[2], size = mt_type_size(p->type);
     extent_b(p, run->me, b);
-    struct terms terms = terms_of(p, slab, b[0]);
-    bool packed_a = run->packed_a && tile->from == MT_OVERLAP_A, last = slab == mt_overlap_nslabs(p) - 1;
+    struct terms terms = terms_of(p, slab_of(p, tile, step), b[0]);
+    bool packed_a = run->packed_a && tile->from == MT_OVERLAP_A, last = step == mt_overlap_nslabs(p) - 1;
     struct mt_attr attr = tile_attr(p, packed_a, run->operands->trans_b);
     struct mt_tensor tensors[3];
     struct mt_call call = tile_call(p, &attr, tensors, tile->rows, tile->cols, terms.k);
@@ -233,12 +241,12 @@ static enum mt_status multiply(const struct run *run, const struct mt_overlap_ti
     }
     tensors[1].data = (run->packed_b ? run->packed_b : (char *)(uintptr_t)run->operands->b) +
                       (tile->col * b[0] + terms.from * tile->cols) * size;
-    tensors[2].data = slab ? run->slab_sum : run->tile;
+    tensors[2].data = step ? run->slab_sum : run->tile;
     call.scratch = run->matmul_scratch;
     call.what = run->operands->what;
     enum mt_status st = run->operands->matmul->run(&call, err);
     enum mt_type acc = mt_type_acc(p->type);
-    if (!st && slab) mt_coll_reduce(MT_SUM, acc, run->tile, acc, run->slab_sum, tile->rows * tile->cols);
+    if (!st && step) mt_coll_reduce(MT_SUM, acc, run->tile, acc, run->slab_sum, tile->rows * tile->cols);
     if (!st && last) store(run, tile);
     return st;
 }
@@ -265,12 +273,12 @@ static void copy(const struct run *run, const struct mt_overlap_tile *tile) {
     store(run, tile);
 }
 
-/* A tile, or a slab of one that is multiplied. */
-static enum mt_status compute(const struct run *run, const struct mt_overlap_tile *tile, int slab, struct mt_err *err) {
+/* A tile, or a step of one that is multiplied. */
+static enum mt_status compute(const struct run *run, const struct mt_overlap_tile *tile, int step, struct mt_err *err) {
     double start_s = mt_now_s();
     enum mt_status st = MT_OK;
     switch (tile->kind) {
-    case MT_TILE_MATMUL: st = multiply(run, tile, slab, err); break;
+    case MT_TILE_MATMUL: st = multiply(run, tile, step, err); break;
     case MT_TILE_ADD: add(run, tile); break;
     case MT_TILE_COPY: copy(run, tile); break;
     }
@@ -336,11 +344,11 @@ static enum mt_status run_tile(const struct run *run, int t, struct mt_err *err)
     const struct mt_overlap_tile *tile = &run->schedule->tiles[t];
     int nslabs = tile->kind == MT_TILE_MATMUL ? mt_overlap_nslabs(run->problem) : 1;
     enum mt_status st = MT_OK;
-    for (int slab = 0; slab < nslabs && !st; slab++) {
+    for (int step = 0; step < nslabs && !st; step++) {
         struct terms of = {0, INT64_MAX};
-        if (nslabs > 1) of = terms_of(run->problem, slab, 0);
+        if (nslabs > 1) of = terms_of(run->problem, slab_of(run->problem, tile, step), 0);
         st = await(run, tile->first_wait, tile->nwaits, of, "tile", t, err);
-        if (!st) st = compute(run, tile, slab, err);
+        if (!st) st = compute(run, tile, step, err);
     }
     return st;
 }

@@ -6,36 +6,45 @@
 
 /* Rows of a put as parts of the largest share: fewer puts, or an earlier first tile. */
 static const int parts[] = {1, 2, 4, 8, 16, 32}, mixes[] = {0, 1, 2, 4};
-/* Slabs of K, for devices that wait within tiles; so many columns at least, or flags cost more than they bring. */
-static const int slabs[] = {0, 2, 4, 8, 16, 32};
-enum { NPARTS = sizeof parts / sizeof *parts, NMIXES = sizeof mixes / sizeof *mixes, SLAB_COLUMNS = 256 };
-enum { NSLABS = sizeof slabs / sizeof *slabs };
+/* Slabs of K, of the first of these parts, for devices that wait within tiles; so many columns at least, or flags cost
+ * more than they bring. */
+static const int slabs[] = {4, 8, 16};
+enum { NPARTS = sizeof parts / sizeof *parts, NMIXES = sizeof mixes / sizeof *mixes };
+enum { NSLABS = sizeof slabs / sizeof *slabs, SLAB_PARTS = 3, SLAB_COLUMNS = 256 };
 
 /* Movers, three warps a block, take pieces of a put of 16 KiB each, in the order of puts. */
 int mt_overlap_fused_streams(const struct mt_overlap *p, int blocks) {
     enum { STREAMS = 16, MOVERS = 3, PIECE_BYTES = 16 << 10 };
-    int64_t cols;
+    int64_t cols, rows = p->chunk;
     if (p->form != MT_OVERLAP_GATHER) return STREAMS;
     mt_overlap_slab(p, 0, &cols);
-    double bytes = (double)p->chunk * (double)cols * (double)mt_type_size(p->wire);
+    if (mt_overlap_nslabs(p) > 1 && p->tile[0] < rows) rows = p->tile[0];
+    double bytes = (double)rows * (double)cols * (double)mt_type_size(p->wire);
     double puts = ceil((double)blocks * MOVERS * PIECE_BYTES / fmax(bytes, 1));
     return puts < STREAMS ? (int)puts : STREAMS;
 }
 
-bool mt_overlap_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *out) {
+/* First those of whole rows, then those with slabs. */
+static bool gather_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *out) {
     int64_t most = 1;
-    *out = *problem;
-    if (problem->form == MT_OVERLAP_GATHER) {
-        int nparts = 0, nslabs = 1;
-        for (int r = 0; r < problem->n; r++) most = problem->rows[r] > most ? problem->rows[r] : most;
-        while (nparts < NPARTS && parts[nparts] <= most) nparts++;
-        while (problem->how == MT_OVERLAP_FUSED && nslabs < NSLABS && problem->k >= SLAB_COLUMNS * slabs[nslabs])
-            nslabs++;
-        if (i >= nparts * nslabs) return false;
-        out->chunk = (most + parts[i % nparts] - 1) / parts[i % nparts];
-        out->slabs = slabs[i / nparts];
-        return true;
+    int nparts = 0, nslabs = 0;
+    for (int r = 0; r < problem->n; r++) most = problem->rows[r] > most ? problem->rows[r] : most;
+    while (nparts < NPARTS && parts[nparts] <= most) nparts++;
+    while (problem->how == MT_OVERLAP_FUSED && nslabs < NSLABS && problem->k >= SLAB_COLUMNS * slabs[nslabs]) nslabs++;
+    int part = i, with = nparts < SLAB_PARTS ? nparts : SLAB_PARTS;
+    out->slabs = 0;
+    if (i >= nparts) {
+        if (i >= nparts + with * nslabs) return false;
+        part = (i - nparts) % with;
+        out->slabs = slabs[(i - nparts) / with];
     }
+    out->chunk = (most + parts[part] - 1) / parts[part];
+    return true;
+}
+
+bool mt_overlap_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *out) {
+    *out = *problem;
+    if (problem->form == MT_OVERLAP_GATHER) return gather_candidate(problem, i, out);
     out->direct = i == NMIXES;
     out->mix = out->direct ? 0 : i < NMIXES ? mixes[i] : 0;
     return i < NMIXES || (i == NMIXES && problem->form == MT_OVERLAP_REDUCE);

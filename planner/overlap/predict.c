@@ -35,7 +35,7 @@ struct rank {
     int nheap, nmoved; /* of those, movers */
     /* Claimed tiles that await flags: how many waits are left of each; by flag, a list of waits, and their tiles. */
     int *missing, *waits_of, *next_wait, *tile_of;
-    int64_t *at;        /* [ntiles]: the position in K from which a tile goes on; END: it is multiplied */
+    int64_t *at;        /* [ntiles]: after how many columns of K a tile goes on; END: it is multiplied */
     int *stuck, nstuck; /* puts whose tile is done, and that await flags */
     int *first_put;     /* [ntiles + 2]: the first put after tile -1, 0, ..., or a later one */
     int *puts_left;     /* [ntiles]: that hold the tile's worker */
@@ -154,15 +154,21 @@ static bool moves(const struct simulation *sim, int r, int t) {
     return sim->rates[r].movers && sim->ranks[r].schedule->tiles[t].kind != MT_TILE_MATMUL;
 }
 
-/* A tile up to the next position at which it awaits something: as much of its time as of K. */
+/* After how many columns of K a tile comes to a wait. */
+static int64_t comes_to(const struct simulation *sim, int r, const struct mt_overlap_tile *tile, int wait) {
+    int64_t k = sim->ranks[r].schedule->waits[wait].k - tile->k;
+    return k < 0 ? k + depth_of(sim->problem, r) : k;
+}
+
+/* A tile up to the next position at which it has to wait: as much of its time as of K. */
 static void begin_part(struct simulation *sim, int r, int t) {
     struct rank *rank = &sim->ranks[r];
     const struct mt_overlap_tile *tile = &rank->schedule->tiles[t];
     double s = tile_time(sim, r, tile), depth = (double)depth_of(sim->problem, r);
     int64_t from = rank->at[t], to = END;
     for (int w = tile->first_wait; w < tile->first_wait + tile->nwaits && sim->rates[r].within; w++) {
-        int64_t k = rank->schedule->waits[w].k;
-        if (k > from && k < to) to = k;
+        int64_t k = comes_to(sim, r, tile, w);
+        if (k > from && k < to && !ready(rank, w, 1)) to = k;
     }
     if (from > 0 || to < END) {
         double first_s = sim->rates[r].tile_s, end = to < END ? (double)to : depth;
@@ -175,10 +181,11 @@ static void begin_part(struct simulation *sim, int r, int t) {
 }
 
 /* Enter the waits of a claimed tile that are not over where it goes on; how many. */
-static int hold(struct rank *rank, bool within, int t) {
+static int hold(struct simulation *sim, int r, int t) {
+    struct rank *rank = &sim->ranks[r];
     const struct mt_overlap_tile *tile = &rank->schedule->tiles[t];
     for (int w = tile->first_wait; w < tile->first_wait + tile->nwaits; w++) {
-        if ((within && rank->schedule->waits[w].k != rank->at[t]) || ready(rank, w, 1)) continue;
+        if ((sim->rates[r].within && comes_to(sim, r, tile, w) != rank->at[t]) || ready(rank, w, 1)) continue;
         int *list = &rank->waits_of[rank->schedule->waits[w].flag];
         rank->next_wait[w] = *list;
         rank->tile_of[w] = t;
@@ -195,7 +202,7 @@ static void take_tiles(struct simulation *sim, int r) {
              ++*next) {
             if (moves(sim, r, *next) != mover) continue;
             rank->free[mover]--;
-            if (!hold(rank, sim->rates[r].within, *next)) begin_part(sim, r, *next);
+            if (!hold(sim, r, *next)) begin_part(sim, r, *next);
         }
 }
 
@@ -282,7 +289,7 @@ static void end_tile(struct simulation *sim, int r) {
     rank->nmoved -= moves(sim, r, t);
     sim->changed |= !rank->nheap;
     if (rank->at[t] < END) {
-        if (!hold(rank, sim->rates[r].within, t)) begin_part(sim, r, t);
+        if (!hold(sim, r, t)) begin_part(sim, r, t);
         return;
     }
     for (int j = rank->first_put[t + 1]; j < rank->first_put[t + 2]; j++) {

@@ -1,6 +1,6 @@
 /* Predictions of overlapped GEMMs on four GPUs, and how long a prediction takes; of gathers also with rows that are
- * sent slab by slab in K. Rates are nominal: a GEMM's, and what a GPU sends at; nothing here is measured but the time
- * of predicting.
+ * sent slab by slab in K; and of a large gather on two GPUs all that are tried. Rates are nominal: a GEMM's, and what a
+ * GPU sends at; nothing here is measured but the time of predicting.
  *
  *     build/release/tests/bench_overlap_predict [TFLOPS [GB_PER_S [SLOWDOWN]]] */
 #include "kernels/base/wait.h"
@@ -8,6 +8,39 @@
 #include "tests/planner/overlap/candidates.h"
 
 enum { N = 4 };
+
+static void each_candidate(const struct mt_overlap_rates *rates, const struct mt_overlap_links *links) {
+    const int64_t rows[] = {4096, 4096};
+    struct mt_overlap open = {.form = MT_OVERLAP_GATHER,
+                              .n = 2,
+                              .m = 8192,
+                              .cols = 8192,
+                              .k = 8192,
+                              .rows = rows,
+                              .shares = rows,
+                              .type = MT_BF16,
+                              .out = MT_BF16,
+                              .wire = MT_BF16,
+                              .tile = {128, 256},
+                              .how = MT_OVERLAP_FUSED};
+    struct mt_overlap_rates fused[2] = {rates[0], rates[1]};
+    struct mt_overlap_prediction found;
+    struct mt_overlap tried;
+    struct mt_err err = MT_ERR_INIT;
+    printf("\n%-8s %6s %6s %6s %10s %12s\n", "tile", "rows", "slabs", "puts", "ms", "predicted in");
+    for (open.tile[1] = 256; open.tile[1] >= 128; open.tile[1] /= 2)
+        for (int i = 0; mt_overlap_candidate(&open, i, &tried); i++) {
+            for (int r = 0; r < 2; r++) fused[r].streams = mt_overlap_fused_streams(&tried, fused[r].workers);
+            double begin_s = mt_now_s();
+            CHECK_OK(mt_overlap_predict_problem(&tried, fused, links, &found, &err), err);
+            double s = mt_now_s() - begin_s;
+            struct mt_overlap_schedule schedule;
+            mt_overlap_schedule(&tried, 0, &schedule);
+            printf("%lldx%-4lld %6lld %6d %6d %10.3f %9.1f ms\n", (long long)tried.tile[0], (long long)tried.tile[1],
+                   (long long)tried.chunk, tried.slabs, schedule.nputs, 1e3 * found.s, 1e3 * s);
+            mt_overlap_schedule_release(&schedule);
+        }
+}
 
 int main(int argc, char **argv) {
     static const int64_t shapes[][3] = {
@@ -67,5 +100,6 @@ int main(int argc, char **argv) {
                 printf(" %10.3f %6d %6.2f", 1e3 * best_s, by_slabs.slabs, longest_s / best_s);
             puts("");
         }
+    each_candidate(rates, &links);
     return 0;
 }

@@ -2,8 +2,8 @@
  * are known to be done.
  *
  * Since writes do not overlap, a box is covered where the parts of it that known writes cover have its area; each write
- * counts once. A GEMM's tile reads column after column of A: those up to the position of a wait must be covered by what
- * the waits before it stand for. */
+ * counts once. A GEMM's tile reads column after column of A, from its position in K on and then from 0 to there: those
+ * up to the position of a wait must be covered by what the waits before it, in that order, stand for. */
 #include <stdlib.h>
 
 #include "synth/check/overlap/internal.h"
@@ -65,8 +65,15 @@ struct read {
     int rank, tile, put;
     struct mt_overlap_box box;
     int64_t left; /* elements that nothing known covers */
-    int64_t upto; /* only the tile's waits up to this position in K count */
+    /* Of a GEMM's tile: how many columns of A it reads in all, from which on; only the waits that it comes to before it
+     * has read more than `upto` count. */
+    int64_t depth, begin, upto;
 };
+
+/* How many columns a tile has read when it comes to column k. */
+static int64_t read_before(const struct read *read, int64_t k) {
+    return k < read->begin ? k - read->begin + read->depth : k - read->begin;
+}
 
 static void take(struct read *read, int write) {
     struct mt_overlap_write *w = &read->c->ranks[read->rank].writes[write];
@@ -82,7 +89,7 @@ static void take_awaited(struct read *read, int first, int count) {
     for (int w = first; w < first + count; w++) {
         const struct mt_overlap_wait *wait = &rank->schedule->waits[w];
         const struct mt_overlap_raised *flag = &rank->flags[wait->flag];
-        if (wait->lag || wait->k > read->upto) continue;
+        if (wait->lag || read_before(read, wait->k) > read->upto) continue;
         const struct mt_overlap_rank *by = &read->c->ranks[flag->by];
         for (int i = 0; i < flag->count; i++) {
             int put = read->c->raisers[flag->first + i], tile = by->schedule->puts[put].tile;
@@ -112,17 +119,19 @@ static enum mt_status check_read(struct read *read) {
     return MT_OK;
 }
 
-/* The columns between two positions of its waits, after those up to the first. */
+/* The columns between two positions of its waits, or of the end of K, after those up to the first. */
 static enum mt_status check_columns(struct read *read) {
     const struct mt_overlap_schedule *s = read->c->ranks[read->rank].schedule;
     const struct mt_overlap_tile *tile = &s->tiles[read->tile];
-    int64_t depth = read->box.cols;
     enum mt_status st = MT_OK;
-    for (int64_t from = 0, to; from < depth && !st; from = to) {
-        to = depth;
-        for (int w = tile->first_wait; w < tile->first_wait + tile->nwaits; w++)
-            if (s->waits[w].k > from) to = least(to, s->waits[w].k);
-        read->box.col = from, read->box.cols = to - from, read->upto = from;
+    for (int64_t from = 0, to, end = read->depth - read->begin; from < read->depth && !st; from = to) {
+        to = from < end ? end : read->depth;
+        for (int w = tile->first_wait; w < tile->first_wait + tile->nwaits; w++) {
+            int64_t at = read_before(read, s->waits[w].k);
+            if (at > from) to = least(to, at);
+        }
+        read->box.col = from < end ? read->begin + from : from - end;
+        read->box.cols = to - from, read->upto = from;
         st = check_read(read);
     }
     return st;
@@ -137,7 +146,7 @@ static enum mt_status check_tile_reads(struct mt_overlap_checker *c, int r, int 
     read.box = (struct mt_overlap_box){tile->from, tile->from_row, tile->rows, tile->col, tile->cols};
     if (tile->kind == MT_TILE_MATMUL) {
         if (tile->from == MT_OVERLAP_A) return MT_OK;
-        read.box.col = 0, read.box.cols = p->k; /* STAGED */
+        read.depth = p->k, read.begin = tile->k; /* STAGED */
         return check_columns(&read);
     }
     if (tile->kind != MT_TILE_ADD) return check_read(&read);

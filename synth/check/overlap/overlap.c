@@ -56,6 +56,15 @@ static int64_t depth_of(const struct mt_overlap *p, int rank, const struct mt_ov
     return p->form == MT_OVERLAP_GATHER ? p->k : p->shares[rank];
 }
 
+/* Devices multiply whole slabs, and some have steps of 64 columns. */
+static bool begins_well(const struct mt_overlap *p, const struct mt_overlap_tile *tile) {
+    int64_t cols;
+    if (!tile->k) return true;
+    mt_overlap_slab(p, 0, &cols);
+    return tile->kind == MT_TILE_MATMUL && mt_overlap_rotates(p) && tile->k > 0 && tile->k < p->k &&
+           tile->k % cols == 0;
+}
+
 static void add_write(struct mt_overlap_checker *c, int of, struct mt_overlap_write write) {
     struct mt_overlap_rank *rank = &c->ranks[of];
     mt_arena_grow(&c->arena, &rank->writes, rank->nwrites, &rank->capacity, sizeof *rank->writes);
@@ -89,6 +98,9 @@ static enum mt_status check_form(struct mt_overlap_checker *c, int rank) {
             (tile->col % p->tile[1] || (tile->cols < p->tile[1] && tile->col + tile->cols < extent[1])))
             return mt_overlap_refuse(c, rank, t, -1, "multiplies columns %lld to %lld of B, which has blocks of %lld",
                                      (long long)tile->col, (long long)(tile->col + tile->cols), (long long)p->tile[1]);
+        if (!begins_well(p, tile))
+            return mt_overlap_refuse(c, rank, t, -1, "begins at column %lld of A, which begins no rotated slab",
+                                     (long long)tile->k);
         own->tile_write[t] = own->nwrites;
         add_write(c, rank, (struct mt_overlap_write){box, rank, t, -1, -1});
         st = check_waits(c, rank, t, -1, depth_of(p, rank, tile), tile->first_wait, tile->nwaits);

@@ -1,6 +1,7 @@
-/* A gather slab by slab: a rank runs its schedule while the test sends it what its peer would, one slab after the
- * other. It must multiply each slab when that is there, before the next is sent, and nothing that has not been sent:
- * staging is poisoned. The result is compared with a GEMM in f64; a slab that never comes is named. */
+/* A gather slab by slab: a rank runs its schedule while the test sends it what its peer would, one put after the other.
+ * It must multiply each slab of a tile when that is there, before the next is sent, and nothing that has not been sent:
+ * staging is poisoned. The result is compared with a GEMM in f64; a slab that never comes is named. Puts of strips are
+ * in the order that the header says. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -47,8 +48,8 @@ static void *run(void *of) {
     return NULL;
 }
 
-/* Rank 0 has all columns, rank 1 all rows: one tile. */
-static void pose(struct job *job, int number) {
+/* Rank 0 has all columns, rank 1 all rows: one tile, or with `strips` several. */
+static void pose(struct job *job, int number, bool strips) {
     *job = (struct job){.problem = {.form = MT_OVERLAP_GATHER, .n = 2, .type = MT_F32, .out = MT_F32, .wire = MT_F32}};
     struct mt_overlap *p = &job->problem;
 #define DRAW(i, below) ((int64_t)mt_random_below(seed, (uint64_t)number, (uint64_t)(i), (uint64_t)(below)))
@@ -58,6 +59,7 @@ static void pose(struct job *job, int number) {
     p->k = number % 2 ? 64 * p->slabs + DRAW(3, 200) : p->slabs + DRAW(3, 50);
     p->rows = job->rows, p->shares = job->shares;
     p->tile[0] = p->m, p->tile[1] = p->cols, p->chunk = p->m;
+    if (strips) p->tile[0] = 1 + DRAW(6, 10), p->chunk = DRAW(7, 3) ? p->tile[0] * (1 + DRAW(8, 5)) : 1 + DRAW(8, 30);
     job->trans_b = DRAW(4, 2), job->trans_out = DRAW(5, 2);
 #undef DRAW
 }
@@ -76,12 +78,61 @@ static void put_slab(const struct mt_overlap *p, const struct mt_overlap_schedul
     free(a);
 }
 
-/* `sent`: slabs that are sent in all; fewer than there are: the receiver stalls. */
+/* How many slabs of tiles can be multiplied, in the order of tiles, when the first `sent` puts of an epoch are there.
+ */
+static int ready_with(const struct mt_overlap *p, const struct mt_overlap_schedule *sender, int sent,
+                      const struct mt_overlap_schedule *receiver) {
+    int count = 0, nslabs = mt_overlap_nslabs(p);
+    int64_t width;
+    mt_overlap_slab(p, 0, &width);
+    for (int t = 0; t < receiver->ntiles; t++)
+        for (int step = 0; step < nslabs; step++, count++) {
+            const struct mt_overlap_tile *tile = &receiver->tiles[t];
+            int64_t col = (tile->k / width + step) % nslabs * width;
+            for (int j = sent; j < sender->nputs; j++) {
+                const struct mt_overlap_put *put = &sender->puts[j];
+                if (put->col == col && put->to_row < tile->row + tile->rows && tile->row < put->to_row + put->rows)
+                    return count;
+            }
+        }
+    return count;
+}
+
+/* Of each chunk slab after slab of all its strips, which begin where tiles or chunks do. A tile begins with the slab
+ * that is put first. */
+static void check_order(const struct mt_overlap *p, const struct mt_overlap_schedule *sender,
+                        const struct mt_overlap_schedule *receiver) {
+    int j = 0, nslabs = mt_overlap_nslabs(p), *raised = mt_calloc((size_t)mt_overlap_nflags(p), sizeof *raised);
+    int64_t width;
+    mt_overlap_slab(p, 0, &width);
+    CHECK_EQ(mt_overlap_rotates(p), width % 64 == 0);
+    for (int64_t chunk = 0; chunk < p->m; chunk += p->chunk)
+        for (int step = 0; step < nslabs; step++)
+            for (int64_t row = chunk; row < p->m && row < chunk + p->chunk; row++) {
+                if (row != chunk && row % p->tile[0]) continue; /* no strip begins there */
+                CHECK(j < sender->nputs, "%d puts", sender->nputs);
+                const struct mt_overlap_put *put = &sender->puts[j++];
+                int64_t rows = 1, slab = (width % 64 ? 0 : row / p->tile[0]) + step;
+                while (row + rows < p->m && row + rows < chunk + p->chunk && (row + rows) % p->tile[0]) rows++;
+                CHECK_EQ(put->from_row, row);
+                CHECK_EQ(put->to_row, row);
+                CHECK_EQ(put->rows, rows);
+                CHECK_EQ(put->col, slab % nslabs * width);
+                CHECK(raised[put->flag]++ == 0, "flag %d twice", put->flag);
+            }
+    CHECK_EQ(sender->nputs, j);
+    for (int t = 0; t < receiver->ntiles; t++)
+        CHECK_EQ(receiver->tiles[t].k, width % 64 ? 0 : receiver->tiles[t].row / p->tile[0] % nslabs * width);
+    for (int t = 0; t < sender->ntiles; t++) CHECK_EQ(sender->tiles[t].k, 0);
+    free(raised);
+}
+
+/* `sent`: puts that are sent in all; fewer than there are: the receiver stalls. */
 static void receive(const struct job *job, int64_t epochs, int sent, const char *what) {
     const struct mt_overlap *p = &job->problem;
     struct mt_backend counting = mt_backend_c;
     struct mt_window *windows[2];
-    struct mt_overlap_schedule sender;
+    struct mt_overlap_schedule sender, receiver;
     struct mt_err err = MT_ERR_INIT;
     pthread_t thread;
     int nslabs = mt_overlap_nslabs(p);
@@ -89,23 +140,26 @@ static void receive(const struct job *job, int64_t epochs, int sent, const char 
     CHECK_OK(mt_overlap_check(p, &err), err);
     CHECK(nslabs > 1 && nslabs <= p->slabs, "%s: %d slabs", what, nslabs);
     mt_overlap_schedule(p, 1, &sender);
-    CHECK_EQ(sender.nputs, nslabs);
-    mt_window_local_new(2, bytes, sent < nslabs ? 1 : 60, windows);
+    mt_overlap_schedule(p, 0, &receiver);
+    check_order(p, &sender, &receiver);
+    int nputs = sender.nputs, all = receiver.ntiles * nslabs;
+    mt_window_local_new(2, bytes, sent < nputs ? 1 : 60, windows);
     memset(mt_window_ptr(windows[0], staging, 0), 0xff, (size_t)(bytes - staging));
     counting.run = count;
     atomic_store(&multiplied, 0);
     struct receiver r = {job, windows[0], &counting, job_poison(p->m * p->cols * 4), epochs, MT_OK, MT_ERR_INIT};
     CHECK(!pthread_create(&thread, NULL, run, &r), "a thread");
-    for (int i = 0; i < epochs * nslabs && i < sent; i++) {
+    for (int i = 0, ready = 0; i < epochs * nputs && i < sent; i++) {
         if (i % 3 == 0) mt_sleep_s(1e-3);
-        CHECK_EQ(atomic_load(&multiplied), i);
-        put_slab(p, &sender, i % nslabs, 1 + i / nslabs, windows[1]);
+        CHECK_EQ(atomic_load(&multiplied), ready);
+        put_slab(p, &sender, i % nputs, 1 + i / nputs, windows[1]);
+        ready = i / nputs * all + ready_with(p, &sender, i % nputs + 1, &receiver);
         double begin_s = mt_now_s();
-        while (atomic_load(&multiplied) <= i && mt_now_s() < begin_s + 60) mt_sleep_s(1e-5);
-        CHECK(atomic_load(&multiplied) == i + 1, "%s: slab %d is not multiplied when it is there", what, i);
+        while (atomic_load(&multiplied) < ready && mt_now_s() < begin_s + 60) mt_sleep_s(1e-5);
+        CHECK(atomic_load(&multiplied) == ready, "%s: %d multiplied when %d puts are there", what, ready, i + 1);
     }
     pthread_join(thread, NULL);
-    if (sent < nslabs) {
+    if (sent < nputs) {
         CHECK_EQ(r.status, MT_ESTALL);
         CHECK(strstr(r.err.text, "rank 1, for tile 0 of GEMM of h.0 in epoch 1"), "%s", r.err.text);
     } else {
@@ -113,6 +167,7 @@ static void receive(const struct job *job, int64_t epochs, int sent, const char 
         job_compare(job, 0, r.out, 0, what);
     }
     mt_overlap_schedule_release(&sender);
+    mt_overlap_schedule_release(&receiver);
     for (int rank = 0; rank < 2; rank++) mt_window_free(windows[rank]);
     free(r.out);
 }
@@ -140,11 +195,11 @@ static void test_slabs(void) {
 
 int main(void) {
     test_slabs();
-    for (int number = 0; number < 40; number++) {
+    for (int number = 0; number < 80; number++) {
         struct job job;
         char what[40];
         snprintf(what, sizeof what, "gather %d", number);
-        pose(&job, number);
+        pose(&job, number, number >= 40);
         if (number < 2)
             receive(&job, 1, 1, what);
         else

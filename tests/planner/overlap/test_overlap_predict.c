@@ -156,6 +156,17 @@ static void test_slabs(void) {
     CHECK_NEAR(predict(&s).s, 4e-3, 1e-12);
     s.problem.slabs = 1;
     CHECK_NEAR(predict(&s).s, 3e-3, 1e-12);
+    /* Two strips of two rotated slabs, 1 ms each: the first's at 1 and 3 ms, the second's, which begins with the last
+     * slab, at 2 and 4. Two workers end their own tiles at 1 ms, and half a tile at 1.5, 2.5, 3.5 and 4.5 ms. */
+    begin(&s, MT_OVERLAP_GATHER, 2, 20, 10);
+    s.problem.k = 128, s.problem.slabs = 2, s.problem.chunk = 20;
+    for (int i = 0; i < 4; i++) s.bandwidth_Bps[i] = 10 * 64 * 4 / 1e-3;
+    for (int r = 0; r < 2; r++) s.rates[r].within = true, s.rates[r].flops = 2.0 * 10 * 10 * 128 / 1e-3;
+    CHECK_NEAR(predict(&s).s, 4.5e-3, 1e-12);
+    for (int r = 0; r < 2; r++) s.rates[r].workers = 2;
+    now = predict(&s);
+    CHECK_NEAR(now.s, 4.5e-3, 1e-12);
+    CHECK_NEAR(now.waited_s, 2.5e-3, 1e-12);
 }
 
 static void random_setting(struct setting *s, int trial) {

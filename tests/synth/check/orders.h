@@ -33,7 +33,7 @@ enum event_kind { BEGIN, TILE, PUT, END };
 struct event {
     enum event_kind kind;
     int rank, epoch, index; /* epoch from 1 */
-    int64_t from, to;       /* of a tile: columns of A that it multiplies; that of the last part has no end */
+    int64_t from, to;       /* of a tile: columns of A in its order that it multiplies; the last part has no end */
     int npreds, chain_next; /* chain_next: what one worker takes next, or -1 */
     bool chained;           /* something comes before it in the chain */
 };
@@ -131,12 +131,25 @@ static inline int order_last(const struct orders *o, int rank, int epoch) {
     return order_event(o, rank, epoch) + 1 + order_nparts(o, rank) + o->schedules[rank].nputs;
 }
 
+/* The `at`-th column of A that a tile reads; and which one column k is. Beyond A, where some mutants wait, both are the
+ * same. */
+static inline int64_t order_column(const struct orders *o, int rank, const struct mt_overlap_tile *t, int64_t at) {
+    int64_t depth = o->extent[rank][t->from][1];
+    return at < 0 || at >= depth ? at : (at + t->k % depth + depth) % depth;
+}
+
+static inline int64_t order_position(const struct orders *o, int rank, const struct mt_overlap_tile *t, int64_t k) {
+    int64_t depth = o->extent[rank][t->from][1];
+    return k < 0 || k >= depth ? k : (k - t->k % depth + depth) % depth;
+}
+
 /* The least position of a tile's waits beyond `from`, where its next part begins; INT64_MAX: there is none. */
-static inline int64_t order_next_part(const struct mt_overlap_schedule *s, const struct mt_overlap_tile *t,
-                                      int64_t from) {
+static inline int64_t order_next_part(const struct orders *o, int rank, const struct mt_overlap_tile *t, int64_t from) {
     int64_t next = INT64_MAX;
-    for (int w = t->first_wait; w < t->first_wait + t->nwaits && t->kind == MT_TILE_MATMUL; w++)
-        if (s->waits[w].k > from && s->waits[w].k < next) next = s->waits[w].k;
+    for (int w = t->first_wait; w < t->first_wait + t->nwaits && t->kind == MT_TILE_MATMUL; w++) {
+        int64_t at = order_position(o, rank, t, o->schedules[rank].waits[w].k);
+        if (at > from && at < next) next = at;
+    }
     return next;
 }
 
@@ -157,11 +170,13 @@ static inline void order_touches(struct orders *o, int e) {
                 order_touch(o, e, r, b, 0, o->extent[r][b][0], 0, o->extent[r][b][1], event->kind == BEGIN);
     } else if (event->kind == TILE) {
         const struct mt_overlap_tile *t = &o->schedules[r].tiles[event->index];
-        int64_t depth = o->extent[r][t->from][1], from = event->from < depth ? event->from : depth;
+        int64_t depth = o->extent[r][t->from][1], to = event->to < depth ? event->to : depth;
         if (event->to == INT64_MAX) order_touch(o, e, r, t->to, t->row, t->rows, t->col, t->cols, true);
-        if (t->kind == MT_TILE_MATMUL)
-            order_touch(o, e, r, t->from, t->from_row, t->rows, from, (event->to < depth ? event->to : depth) - from,
-                        false);
+        for (int64_t at = event->from, from, end; at < to && t->kind == MT_TILE_MATMUL; at += end - from) {
+            from = order_column(o, r, t, at);
+            end = from + (to - at) < depth ? from + (to - at) : depth; /* it goes on at 0 */
+            order_touch(o, e, r, t->from, t->from_row, t->rows, from, end - from, false);
+        }
         if (t->kind == MT_TILE_COPY) order_touch(o, e, r, t->from, t->from_row, t->rows, t->col, t->cols, false);
         for (int s = 0; s < p->n && t->kind == MT_TILE_ADD; s++)
             if (p->shares[s])
@@ -202,6 +217,13 @@ static inline void order_links(struct orders *o, bool fill, int *at) {
     }
 }
 
+/* Whether a part of a tile comes to column k. */
+static inline bool order_waits_here(const struct orders *o, const struct event *event, int64_t k) {
+    const struct mt_overlap_tile *t = &o->schedules[event->rank].tiles[event->index];
+    int64_t at = order_position(o, event->rank, t, k);
+    return t->kind != MT_TILE_MATMUL || (at >= event->from && at < event->to) || (at < 0 && !event->from);
+}
+
 static inline void order_waits(struct orders *o, bool fill, int *at) {
     for (int e = 0; e < o->nevents; e++) {
         const struct event *event = &o->events[e];
@@ -211,9 +233,8 @@ static inline void order_waits(struct orders *o, bool fill, int *at) {
         int count = event->kind == TILE ? s->tiles[event->index].nwaits : s->puts[event->index].nwaits;
         for (int w = first; w < first + count; w++) {
             int flag = event->rank * o->nflags + s->waits[w].flag;
-            int64_t target = (int64_t)(event->epoch - s->waits[w].lag) * s->waits[w].count, k = s->waits[w].k;
-            bool here = event->kind != TILE || s->tiles[event->index].kind != MT_TILE_MATMUL ||
-                        (k >= event->from && k < event->to) || (k < 0 && !event->from);
+            int64_t target = (int64_t)(event->epoch - s->waits[w].lag) * s->waits[w].count;
+            bool here = event->kind != TILE || order_waits_here(o, event, s->waits[w].k);
             if (target <= 0 || !here) continue;
             if (!fill) {
                 o->wait_first[flag + 1]++;
@@ -256,7 +277,7 @@ static inline void order_parts(struct orders *o, int rank) {
     for (int t = 0; t < s->ntiles; t++) {
         const struct mt_overlap_tile *tile = &s->tiles[t];
         o->part[rank][t + 1] = o->part[rank][t];
-        for (int64_t from = 0; from < INT64_MAX; from = order_next_part(s, tile, from)) o->part[rank][t + 1]++;
+        for (int64_t from = 0; from < INT64_MAX; from = order_next_part(o, rank, tile, from)) o->part[rank][t + 1]++;
         elements += tile->rows > 0 && tile->cols > 0 ? tile->rows * tile->cols : 0;
         o->sum_at[rank][t + 1] = elements;
     }
@@ -272,7 +293,7 @@ static inline void order_events(struct orders *o, int rank, int epoch) {
     event.kind = TILE;
     for (int t = 0; t < s->ntiles; t++)
         for (event.index = t, event.from = 0; event.from < INT64_MAX; event.from = event.to) {
-            event.to = order_next_part(s, &s->tiles[t], event.from);
+            event.to = order_next_part(o, rank, &s->tiles[t], event.from);
             *at++ = event;
         }
     event.kind = PUT, event.from = 0;
@@ -287,6 +308,9 @@ static inline void orders_init(struct orders *o, const struct mt_overlap *proble
     o->nflags = mt_overlap_nflags(problem);
     o->copies = schedules[0].copies;
     o->first = mt_new(&o->arena, int, o->n *EPOCHS);
+    for (int r = 0; r < o->n; r++)
+        for (enum mt_overlap_buffer b = 0; b < MT_OVERLAP_NBUFFERS; b++)
+            mt_overlap_extent(problem, r, b, o->extent[r][b]);
     for (int r = 0; r < o->n; r++) {
         order_parts(o, r);
         for (int e = 0; e < EPOCHS; e++) {
@@ -313,11 +337,9 @@ static inline void orders_init(struct orders *o, const struct mt_overlap *proble
     o->done = mt_new(&o->arena, bool, o->nevents);
     o->ready = mt_new(&o->arena, int, o->nevents + 1);
     for (int r = 0; r < o->n; r++) {
-        for (enum mt_overlap_buffer b = 0; b < MT_OVERLAP_NBUFFERS; b++) {
-            mt_overlap_extent(problem, r, b, o->extent[r][b]);
+        for (enum mt_overlap_buffer b = 0; b < MT_OVERLAP_NBUFFERS; b++)
             for (int copy = 0; copy < MT_OVERLAP_COPIES; copy++)
                 o->memory[r][b][copy] = mt_new(&o->arena, struct element, o->extent[r][b][0] * o->extent[r][b][1] + 1);
-        }
         bool gather = problem->form == MT_OVERLAP_GATHER;
         int64_t count = gather ? problem->k * problem->shares[r] : problem->shares[r] * problem->cols;
         o->b[r] = mt_new(&o->arena, uint64_t, count + 1);
@@ -363,7 +385,10 @@ static inline void order_multiply(struct orders *o, const struct event *event) {
         if (!to || !a) return;
         for (int64_t j = 0; j < t->cols; j++) {
             if (!event->from) sum[j] = 0;
-            for (int64_t k = event->from; k < end; k++) sum[j] += a[k].value * o->b[r][k * cols + t->col + j];
+            for (int64_t at = event->from; at < end; at++) {
+                int64_t k = order_column(o, r, t, at);
+                sum[j] += a[k].value * o->b[r][k * cols + t->col + j];
+            }
             if (event->to < INT64_MAX) continue;
             to[j] = (struct element){sum[j], order_number(6, r * MOST_TILES + event->index, i, j), acc};
             to[j] = order_rounded(to[j], mt_overlap_type(o->problem, t->to));

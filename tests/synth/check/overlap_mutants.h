@@ -27,6 +27,7 @@ enum mutation {
     SLAB_WAIT_LATER,
     SLAB_WAITS_SWAPPED,
     SLAB_PUT,
+    TILE_BEGIN,
     NMUTATIONS
 };
 static const char *const mutation_names[NMUTATIONS] = {"a put dropped",         "a put doubled",
@@ -38,7 +39,8 @@ static const char *const mutation_names[NMUTATIONS] = {"a put dropped",         
                                                        "another box",           "a tile doubled or dropped",
                                                        "a sum unrounded",       "a product made twice",
                                                        "a slab's wait dropped", "a slab's wait later",
-                                                       "slabs' waits swapped",  "a put of other columns"};
+                                                       "slabs' waits swapped",  "a put of other columns",
+                                                       "a tile's begin in K"};
 
 /* ---- problems ---- */
 
@@ -89,6 +91,7 @@ static inline void overlap_case_init(struct overlap_case *c, int n, int number) 
     if (p->form == MT_OVERLAP_GATHER && number / (2 * MT_OVERLAP_NFORMS) % 2 == 0) {
         p->slabs = 2 + (int)DRAW(n < 5 ? 3 : 2);
         p->k = 2 + DRAW(4);
+        if (!DRAW(4)) p->k += MT_OVERLAP_SLAB_UNIT * p->slabs; /* rotated */
     }
     for (int r = 0; r < n; r++) mt_overlap_schedule(p, r, &c->schedules[r]);
 #undef DRAW
@@ -283,11 +286,17 @@ static inline bool mutate_product(struct mt_overlap_schedule *s, const uint64_t 
     return false;
 }
 
-/* The position in K of a tile's wait: the wait dropped, or the position later or that of another wait. */
-static inline bool mutate_slab_wait(struct mt_overlap_schedule *s, enum mutation how, const uint64_t random[4]) {
-    int64_t depth = 0; /* what puts send in all, of which no position is the end */
+/* What puts send in all, of which no position is the end. */
+static inline int64_t depth_of_puts(const struct mt_overlap_schedule *s) {
+    int64_t depth = 0;
     for (int j = 0; j < s->nputs; j++)
         if (s->puts[j].rows && s->puts[j].col + s->puts[j].cols > depth) depth = s->puts[j].col + s->puts[j].cols;
+    return depth;
+}
+
+/* The position in K of a tile's wait: the wait dropped, or the position later or that of another wait. */
+static inline bool mutate_slab_wait(struct mt_overlap_schedule *s, enum mutation how, const uint64_t random[4]) {
+    int64_t depth = depth_of_puts(s);
     for (int k = 0; k < s->ntiles; k++) {
         struct mt_overlap_tile *tile = &s->tiles[(random[0] + (uint64_t)k) % (uint64_t)s->ntiles];
         if (tile->kind != MT_TILE_MATMUL || tile->nwaits < 2) continue;
@@ -327,6 +336,21 @@ static inline bool mutate_slab_put(struct mt_overlap_schedule *s, const uint64_t
     return false;
 }
 
+/* Where a tile begins: at any column, or where a put does; and perhaps one of its waits comes before another slab. */
+static inline bool mutate_begin(struct mt_overlap_schedule *s, int64_t depth, const uint64_t random[4]) {
+    for (int k = 0; k < s->ntiles; k++) {
+        struct mt_overlap_tile *tile = &s->tiles[(random[0] + (uint64_t)k) % (uint64_t)s->ntiles];
+        if (tile->kind != MT_TILE_MATMUL || !tile->nwaits) continue;
+        struct mt_overlap_wait *a = &s->waits[tile->first_wait + (int)(random[1] % (uint64_t)tile->nwaits)];
+        const struct mt_overlap_wait *b = &s->waits[tile->first_wait + (int)(random[2] % (uint64_t)tile->nwaits)];
+        int64_t old[2] = {tile->k, a->k};
+        tile->k = random[3] / 16 % 3 ? b->k : (int64_t)(random[2] % (uint64_t)(depth + 2)) - 1;
+        if (random[3] / 64 % 2) a->k = s->waits[tile->first_wait + (int)(random[0] % (uint64_t)tile->nwaits)].k;
+        return tile->k != old[0] || a->k != old[1];
+    }
+    return false;
+}
+
 static inline bool overlap_mutate(struct mt_overlap_schedule *schedules, int n, int nflags, enum mutation how,
                                   const uint64_t random[4]) {
     struct mt_overlap_schedule *s = &schedules[random[3] % (uint64_t)n];
@@ -359,6 +383,7 @@ static inline bool overlap_mutate(struct mt_overlap_schedule *schedules, int n, 
     case SLAB_WAIT_LATER:
     case SLAB_WAITS_SWAPPED: return mutate_slab_wait(s, how, random);
     case SLAB_PUT: return mutate_slab_put(s, random);
+    case TILE_BEGIN: return mutate_begin(s, depth_of_puts(s), random);
     default: return mutate_put(s, how, random);
     }
 }

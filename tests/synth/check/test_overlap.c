@@ -129,6 +129,9 @@ static void test_form(void) {
     s.tiles[0].kind = MT_TILE_MATMUL, s.tiles[0].first_wait = 0, s.tiles[0].nwaits = 1, s.waits[0].k = 1000;
     refused(&c, &s, "at column 1000 of");
     c = form_case(&s);
+    s.tiles[0].kind = MT_TILE_MATMUL, s.tiles[0].k = 1;
+    refused(&c, &s, "begins at column 1 of A");
+    c = form_case(&s);
     s.puts[0].peer = 2;
     refused(&c, &s, "of rank 2");
     c = form_case(&s);
