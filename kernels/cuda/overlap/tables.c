@@ -26,6 +26,7 @@ static struct tile_row tile_row(const struct mt_overlap *p, int me, const struct
     const struct mt_overlap_tile *tile = &s->tiles[t];
     struct tile_row row = {.staged = tile->from == MT_OVERLAP_STAGED,
                            .from_row = (int32_t)tile->from_row,
+                           .first = (int32_t)(tile->k / GEMM_SLAB),
                            .row = (int32_t)tile->row,
                            .column = (int32_t)tile->col,
                            .more = 1,
@@ -189,13 +190,16 @@ static void take_sum(const struct mt_overlap_schedule *s, int me, int sum, struc
         if (s->waits[w].from != me) to->waits[to->nwaits++] = to->waits[w], row->nready++;
 }
 
-/* A tile's waits once more, in the order of K, as the kernel keeps them; where they begin. */
-static int32_t add_tile_waits(const struct mt_overlap_tile *tile, struct cuda_fused_tables *to) {
-    int first = to->nwaits;
+/* A tile's waits once more, in its order of K, which begins at tile->k and goes round; where they begin. */
+static int32_t add_tile_waits(const struct mt_overlap *p, const struct mt_overlap_tile *tile,
+                              struct cuda_fused_tables *to) {
+    int first = to->nwaits, begin = (int)(tile->k / GEMM_SLAB), slabs = begin ? (int)divide_up(p->k, GEMM_SLAB) : 0;
     for (int w = tile->first_wait; w < tile->first_wait + tile->nwaits; w++) {
+        struct wait_row row = to->waits[w];
         int at = to->nwaits++;
-        for (; at > first && to->waits[at - 1].slab > to->waits[w].slab; at--) to->waits[at] = to->waits[at - 1];
-        to->waits[at] = to->waits[w];
+        row.slab += row.slab < begin ? slabs - begin : -begin;
+        for (; at > first && to->waits[at - 1].slab > row.slab; at--) to->waits[at] = to->waits[at - 1];
+        to->waits[at] = row;
     }
     return first;
 }
@@ -231,7 +235,7 @@ void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_
         mt_arena_grow(&to->arena, &to->tiles, to->ntiles, &to->tiles_capacity, sizeof *to->tiles);
         struct tile_row *row = &to->tiles[to->ntiles++];
         *row = tile_row(p, me, s, t, first_put[t], first_put[t + 1]);
-        row->first_wait = add_tile_waits(&s->tiles[t], to);
+        row->first_wait = add_tile_waits(p, &s->tiles[t], to);
         if (sum_of[t] >= 0) take_sum(s, me, sum_of[t], row, to);
     }
 }
