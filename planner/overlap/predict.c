@@ -43,6 +43,7 @@ struct rank {
     int *queue, queue_first, queue_end; /* puts that wait for a stream */
     struct sending *streams;
     int start_left;                 /* puts of tile -1 that hold the worker */
+    int unsent, waiting;            /* puts of tiles; workers that wait for these */
     int *sends_to, sends, receives; /* puts with bytes left */
 };
 
@@ -294,10 +295,14 @@ static void end_tile(struct simulation *sim, int r) {
     }
     for (int j = rank->first_put[t + 1]; j < rank->first_put[t + 2]; j++) {
         rank->puts_left[t] += sim->rates[r].holds && rank->schedule->puts[j].rows;
+        rank->unsent += rank->schedule->puts[j].rows > 0;
         queue_put(sim, r, j);
     }
     finish(sim, r);
-    if (!rank->puts_left[t]) free_worker(sim, r, t);
+    if (sim->rates[r].unsent && rank->unsent > sim->rates[r].unsent && !moves(sim, r, t))
+        rank->waiting++;
+    else if (!rank->puts_left[t])
+        free_worker(sim, r, t);
 }
 
 /* A put's bytes are there; its flag follows. */
@@ -308,6 +313,11 @@ static void end_send(struct simulation *sim, int r, int stream) {
     rank->streams[stream].put = -1;
     sim->changed = true;
     start_sends(sim, r);
+    rank->unsent -= tile >= 0;
+    if (rank->waiting && rank->unsent <= sim->rates[r].unsent) {
+        rank->waiting--, rank->free[0]++;
+        take_tiles(sim, r);
+    }
     if (!sim->rates[r].holds) return;
     if (tile >= 0 && !--rank->puts_left[tile]) free_worker(sim, r, tile);
     if (tile < 0 && !--rank->start_left) take_tiles(sim, r);

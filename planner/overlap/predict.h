@@ -30,6 +30,9 @@ struct mt_overlap_rates { /* of a rank */
     int streams;  /* puts at a time */
     double put_s; /* of each put beside its bytes, before them */
     bool holds;   /* a put holds its worker until it is sent: a CPU copies itself */
+    /* Puts of tiles that may be unsent before a worker that ends a tile waits: one kernel stores a tile while it
+     * multiplies the next, and no more. 0: any number. */
+    int unsent;
     double egress_Bps, ingress_Bps;
     /* While it communicates tiles take so many times as long, while it computes puts do; both at least 1. */
     double compute_slowdown, put_slowdown;

@@ -91,6 +91,7 @@ struct mt_bench_rates mt_bench_rates_of_fused(struct mt_bench_case *c, const str
                                                    .within = true,
                                                    .movers = all[r].movers,
                                                    .streams = mt_overlap_fused_streams(p, all[r].workers),
+                                                   .unsent = p->form == MT_OVERLAP_GATHER ? 0 : all[r].workers,
                                                    .egress_Bps = INFINITY,
                                                    .ingress_Bps = INFINITY,
                                                    .compute_slowdown = slower,

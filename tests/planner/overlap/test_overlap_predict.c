@@ -132,6 +132,21 @@ static void test_by_hand(void) {
     CHECK_NEAR(predict(&s).s, 12e-3, 1e-12);
 }
 
+/* Four tiles for a peer, of 1 ms each, and 2 ms each on the link; four of a rank's own. */
+static void test_unsent(void) {
+    struct setting s;
+    begin(&s, MT_OVERLAP_SCATTER, 2, 40, 10);
+    for (int i = 0; i < 4; i++) s.bandwidth_Bps[i] = 2e5;
+    for (int mix = 0; mix < 2; mix++) {
+        s.problem.mix = mix;
+        for (int r = 0; r < 2; r++) s.rates[r].unsent = 0;
+        CHECK_NEAR(predict(&s).s, 9e-3, 1e-12);
+        /* The second tile waits for the first one's put, and so on, unless others come between them. */
+        for (int r = 0; r < 2; r++) s.rates[r].unsent = 1;
+        CHECK_NEAR(predict(&s).s, mix ? 9e-3 : 11e-3, 1e-12);
+    }
+}
+
 /* Two ranks of one tile: the peer's rows take 5 ms, or 1 ms a slab, of which each is multiplied in 0.2 ms. */
 static void test_slabs(void) {
     struct setting s;
@@ -258,6 +273,7 @@ static void test_candidates(void) {
 
 int main(void) {
     test_by_hand();
+    test_unsent();
     test_slabs();
     test_bounds();
     test_candidates();
