@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/number/rng.h"
 #include "kernels/base/text/units.h"
 #include "kernels/base/wait.h"
 #include "kernels/overlap/chunk.h"
@@ -300,12 +301,25 @@ static bool late(const struct mt_bench_case *c, double part) {
     return is;
 }
 
+/* A GPU is faster after it has rested: in each round other variants come before one. The same order on all ranks. */
+static void shuffle(int *order, int count, int round) {
+    for (int i = 0; i < count; i++) order[i] = i;
+    for (int i = count - 1; i > 0; i--) {
+        int j = (int)(mt_random_u32(MT_BENCH_OVERLAP_SEED, (uint64_t)round, (uint64_t)i) % (uint32_t)(i + 1));
+        int was = order[i];
+        order[i] = order[j], order[j] = was;
+    }
+}
+
 void mt_bench_case_rounds(struct mt_bench_case *c, int rounds) {
-    for (c->rounds = 0; c->rounds < rounds && !(c->rounds >= LEAST_ROUNDS && late(c, before_final)); c->rounds++)
+    int order[MT_BENCH_VARIANTS];
+    for (c->rounds = 0; c->rounds < rounds && !(c->rounds >= LEAST_ROUNDS && late(c, before_final)); c->rounds++) {
+        shuffle(order, c->nvariants, c->rounds);
         for (int i = 0; i < c->nvariants; i++) {
-            struct mt_bench_variant *v = &c->variants[(i + c->rounds) % c->nvariants];
+            struct mt_bench_variant *v = &c->variants[order[i]];
             mt_bench_variant_turn(c, v, &v->time_s[c->rounds], &v->own_s[c->rounds]);
         }
+    }
 }
 
 void mt_bench_case_final(struct mt_bench_case *c) {

@@ -3,7 +3,7 @@
  * A shape M,N,K is an MLP's: AllGather+GEMM is [M, K] by [K, N], M gathered and N split over the ranks;
  * GEMM+ReduceScatter and GEMM+AllReduce are [M, N] by [N, K], N split.
  *
- * Of each shape and form all variants take turns, beginning with another one in each round: the GEMM alone, the
+ * Of each shape and form all variants take turns, in another order in each round: the GEMM alone, the
  * collective alone, both in sequence, and the overlapped forms. A turn is short, and its time that of the slowest rank;
  * of three slices the fastest counts.
  * Turns and rounds are cut to fit a number of seconds, as where ranks share a GPU and take turns of milliseconds there.
