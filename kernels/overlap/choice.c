@@ -18,6 +18,7 @@ struct mt_overlap_choice mt_overlap_choice_of(const struct mt_overlap *p) {
     row.groups = p->groups, row.ngroups = p->ngroups;
     row.mix = p->mix, row.direct = p->direct;
     row.slabs = p->slabs > 1 ? p->slabs : 0;
+    row.engines = p->engines;
     return row;
 }
 
@@ -35,7 +36,7 @@ bool mt_overlap_choose(struct mt_overlap *p, const struct mt_overlap_choice *row
     memcpy(p->tile, row->tile, sizeof p->tile);
     if (row->chunk) p->chunk = row->chunk;
     p->groups = row->groups, p->ngroups = row->ngroups;
-    p->mix = row->mix, p->direct = row->direct, p->slabs = row->slabs;
+    p->mix = row->mix, p->direct = row->direct, p->slabs = row->slabs, p->engines = row->engines;
     return true;
 }
 
@@ -60,6 +61,11 @@ static enum mt_status check_slabs(const struct mt_overlap_choice *row, struct mt
         return mt_fail(err, MT_EINPUT, "slabs: is %d, but only one kernel waits within tiles, not \"%s\"", row->slabs,
                        mt_overlap_how_names[row->how]);
     return MT_OK;
+}
+
+static enum mt_status check_engines(const struct mt_overlap_choice *row, struct mt_err *err) {
+    if (!row->engines || (row->form == MT_OVERLAP_GATHER && row->how == MT_OVERLAP_FUSED && !row->slabs)) return MT_OK;
+    return mt_fail(err, MT_EINPUT, "engines: must be absent but in a gather by one kernel (\"fused\") without slabs");
 }
 
 /* How many tiles the whole GEMM has, if each share were cut as if it were alone; or puts to a peer. */
@@ -91,6 +97,7 @@ enum mt_status mt_overlap_choice_check(const struct mt_overlap_choice *row, stru
     if (row->direct && row->form != MT_OVERLAP_REDUCE) return mt_fail(err, MT_EINPUT, "direct: only a reduce can be");
     enum mt_status st = check_groups(row, err);
     if (!st) st = check_slabs(row, err);
+    if (!st) st = check_engines(row, err);
     if (st || !too_many(row)) return st;
     return mt_fail(err, MT_EINPUT, "tile: more than %d tiles of %lld by %lld", MOST_TILES, (long long)row->tile[0],
                    (long long)row->tile[1]);
@@ -120,6 +127,7 @@ const char *mt_overlap_choice_text(const struct mt_overlap_choice *row, struct m
     else if (row->chunk)
         text = mt_arena_printf(arena, "%s, puts of %lld rows", text, (long long)row->chunk);
     if (row->slabs) text = mt_arena_printf(arena, "%s, K in %d slabs", text, row->slabs);
+    if (row->engines) text = mt_arena_printf(arena, "%s, puts by copy engines", text);
     if (row->mix) text = mt_arena_printf(arena, "%s, one of its own after %d", text, row->mix);
     return row->direct ? mt_arena_printf(arena, "%s, direct", text) : text;
 }
@@ -127,6 +135,6 @@ const char *mt_overlap_choice_text(const struct mt_overlap_choice *row, struct m
 bool mt_overlap_choice_equal(const struct mt_overlap_choice *a, const struct mt_overlap_choice *b) {
     return a->form == b->form && a->m == b->m && a->cols == b->cols && a->k == b->k && a->how == b->how &&
            a->tile[0] == b->tile[0] && a->tile[1] == b->tile[1] && a->chunk == b->chunk && a->mix == b->mix &&
-           a->slabs == b->slabs && a->direct == b->direct && a->ngroups == b->ngroups &&
+           a->slabs == b->slabs && a->direct == b->direct && a->engines == b->engines && a->ngroups == b->ngroups &&
            (!a->ngroups || !memcmp(a->groups, b->groups, (size_t)a->ngroups * sizeof *a->groups));
 }

@@ -1,6 +1,6 @@
 /* What one kernel per GPU (kernels/cuda/overlap/fused.c) multiplies and puts: asked by planners too, where no GPU is.
  */
-#include "kernels/overlap/overlap.h"
+#include "kernels/overlap/internal.h"
 
 enum {
     MOST_RANKS = 8,
@@ -34,6 +34,14 @@ static bool slabs_begin_well(const struct mt_overlap *p) {
     return mt_overlap_nslabs(p) == 1 || cols % UNIT == 0;
 }
 
+/* Of no two ranks only one sends, which would await that the other is ready. */
+static bool puts_await_nothing(const struct mt_overlap *p) {
+    for (int r = 0; r < p->n; r++)
+        for (int peer = 0; peer < r; peer++)
+            if (mt_overlap_sends(p, r, peer) != mt_overlap_sends(p, peer, r)) return false;
+    return true;
+}
+
 bool mt_overlap_fused_serves(const struct mt_overlap *p, int me, bool trans_a, bool trans_b, bool trans_out) {
     bool gather = p->form == MT_OVERLAP_GATHER, half_out = mt_type_is_half(p->out);
     int64_t k = gather ? p->k : p->shares[me], columns = gather ? p->shares[me] : p->cols;
@@ -41,6 +49,7 @@ bool mt_overlap_fused_serves(const struct mt_overlap *p, int me, bool trans_a, b
     if (!mt_type_is_half(p->type) || !(half_out || p->out == MT_F32) || (p->wire != p->type && p->wire != MT_F32))
         return false;
     if (gather && !slabs_begin_well(p)) return false;
+    if (p->engines && !(gather && puts_await_nothing(p))) return false;
     if (gather && (trans_a || (half_out && p->out != p->type) || k == 0)) return false;
     if (trans_a && !begins_well(p)) return false;
     return aligned(trans_a ? p->m : k, p->type) && aligned(trans_b ? k : columns, p->type) && columns % UNIT == 0 &&

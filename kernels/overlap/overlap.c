@@ -221,6 +221,9 @@ enum mt_status mt_overlap_check(const struct mt_overlap *p, struct mt_err *err) 
     if (p->slabs < 0 || p->slabs > MT_OVERLAP_MOST_SLABS || (p->slabs > 1 && p->form != MT_OVERLAP_GATHER))
         return mt_fail(err, MT_EINPUT, "%s: K in %d slabs; only AllGather+GEMM has any, and at most %d", name, p->slabs,
                        MT_OVERLAP_MOST_SLABS);
+    if (p->engines && (p->form != MT_OVERLAP_GATHER || p->how != MT_OVERLAP_FUSED || p->slabs > 1))
+        return mt_fail(err, MT_EINPUT,
+                       "%s: puts by copy engines; only AllGather+GEMM in one kernel without slabs has any", name);
     if (p->tf32 && p->type != MT_F32)
         return mt_fail(err, MT_EINPUT, "%s: operands of type %s as tf32", name, mt_type_name(p->type));
     for (int r = 0; r < p->n; r++) {

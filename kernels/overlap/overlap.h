@@ -82,7 +82,7 @@ struct mt_overlap {
     int mix;      /* scatter, reduce: after so many tiles for peers comes one of a rank's own; 0: all at the end */
     bool direct;  /* reduce: every rank adds all rows */
     bool keep;    /* gather: A as a whole is a result as well, of all ranks */
-    bool engines; /* gather in one kernel: copy engines put, not the kernel */
+    bool engines; /* gather in one kernel, without slabs: copy engines put, not the kernel */
     bool tf32;    /* operands of f32 are rounded to tf32 (op.h) */
     /* The implementation that tiles were chosen for, and that devices which have it try first. */
     enum mt_overlap_how how;
@@ -189,7 +189,7 @@ struct mt_overlap_schedule {
     { 0 }
 
 /* MT_EINPUT for a problem that is none: shares that do not sum up, an unknown type, a tile without rows, a gather of
- * rows without columns (k = 0), slabs of another form, more flags than an int counts. */
+ * rows without columns (k = 0), slabs or engines of another form, more flags than an int counts. */
 enum mt_status mt_overlap_check(const struct mt_overlap *problem, struct mt_err *err);
 /* Fill in what a problem leaves open: its tiles, its puts of a tile's rows, and whether a small reduce is direct. */
 void mt_overlap_choose_tiles(struct mt_overlap *problem);
@@ -197,7 +197,8 @@ void mt_overlap_choose_tiles(struct mt_overlap *problem);
 bool mt_overlap_equal(const struct mt_overlap *a, const struct mt_overlap *b);
 
 /* Whether MT_OVERLAP_FUSED runs such a problem at all, on a GPU that has it (compute capability 9.0) with a tile that
- * it has: 128 by 256, 192, 128 or 64, 256 by 128, or 64 by 256, 128 or 64. Transposes are those of the operands. */
+ * it has: 128 by 256, 192, 128 or 64, 256 by 128, or 64 by 256, 128 or 64. Transposes are those of the operands.
+ * Copy engines await nothing, so all ranks must have something to send to each other (ready flags). */
 bool mt_overlap_fused_serves(const struct mt_overlap *problem, int me, bool trans_a, bool trans_b, bool trans_out);
 /* Whether one kernel adds what the peer sends to a rank's own tiles as it stores them: the sums of two ranks, in one
  * half type. Others are added beside, from slots in memory. */

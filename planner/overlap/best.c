@@ -6,17 +6,18 @@
 
 /* Rows of a put as parts of the largest share: fewer puts, or an earlier first tile. */
 static const int parts[] = {1, 2, 4, 8, 16, 32}, mixes[] = {0, 1, 2, 4};
-/* Slabs of K, of the first of these parts, for devices that wait within tiles; so many columns at least, or flags cost
- * more than they bring. */
+/* Slabs of K, with the first of these parts, for devices that wait within tiles; so many columns at least, or flags
+ * cost more than they bring. */
 static const int slabs[] = {4, 8, 16};
 enum { NPARTS = sizeof parts / sizeof *parts, NMIXES = sizeof mixes / sizeof *mixes };
-enum { NSLABS = sizeof slabs / sizeof *slabs, SLAB_PARTS = 3, SLAB_COLUMNS = 256 };
+enum { NSLABS = sizeof slabs / sizeof *slabs, FEW_PARTS = 3, SLAB_COLUMNS = 256 };
 
 /* Movers, three warps a block, take pieces of a put of 16 KiB each, in the order of puts. */
 int mt_overlap_fused_streams(const struct mt_overlap *p, int blocks) {
     enum { STREAMS = 16, MOVERS = 3, PIECE_BYTES = 16 << 10 };
     int64_t cols, rows = p->chunk;
     if (p->form != MT_OVERLAP_GATHER) return STREAMS;
+    if (p->engines) return 1;
     mt_overlap_slab(p, 0, &cols);
     if (mt_overlap_nslabs(p) > 1 && p->tile[0] < rows) rows = p->tile[0];
     double bytes = (double)rows * (double)cols * (double)mt_type_size(p->wire);
@@ -24,20 +25,18 @@ int mt_overlap_fused_streams(const struct mt_overlap *p, int blocks) {
     return puts < STREAMS ? (int)puts : STREAMS;
 }
 
-/* First those of whole rows, then those with slabs. */
+/* First those of whole rows, then those with slabs, then those by copy engines. */
 static bool gather_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *out) {
     int64_t most = 1;
     int nparts = 0, nslabs = 0;
     for (int r = 0; r < problem->n; r++) most = problem->rows[r] > most ? problem->rows[r] : most;
     while (nparts < NPARTS && parts[nparts] <= most) nparts++;
     while (problem->how == MT_OVERLAP_FUSED && nslabs < NSLABS && problem->k >= SLAB_COLUMNS * slabs[nslabs]) nslabs++;
-    int part = i, with = nparts < SLAB_PARTS ? nparts : SLAB_PARTS;
-    out->slabs = 0;
-    if (i >= nparts) {
-        if (i >= nparts + with * nslabs) return false;
-        part = (i - nparts) % with;
-        out->slabs = slabs[(i - nparts) / with];
-    }
+    int few = nparts < FEW_PARTS ? nparts : FEW_PARTS, part = i < nparts ? i : (i - nparts) % few;
+    int more = i < nparts ? 0 : 1 + (i - nparts) / few;
+    if (more > nslabs + (problem->how == MT_OVERLAP_FUSED)) return false;
+    out->engines = more > nslabs;
+    out->slabs = more && !out->engines ? slabs[more - 1] : 0;
     out->chunk = (most + parts[part] - 1) / parts[part];
     return true;
 }

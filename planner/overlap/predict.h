@@ -53,10 +53,12 @@ enum mt_status mt_overlap_predict(const struct mt_overlap *problem, const struct
                                   const struct mt_overlap_rates *rates, const struct mt_overlap_links *links,
                                   struct mt_overlap_prediction *prediction, struct mt_err *err);
 
-/* Puts of a gather that one kernel of `blocks` blocks has on their way at a time; of other forms, of tiles. */
+/* Puts of a gather that one kernel of `blocks` blocks has on their way at a time, or copy engines; of other forms, of
+ * tiles. */
 int mt_overlap_fused_streams(const struct mt_overlap *problem, int blocks);
 
-/* Candidate `i` of what the problem leaves open: its chunk and slabs, or its mix and direct; false: there are no more.
+/* Candidate `i` of what the problem leaves open: its chunk, slabs and engines, or its mix and direct; false: there are
+ * no more.
  */
 bool mt_overlap_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *candidate);
 

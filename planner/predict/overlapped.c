@@ -1,7 +1,7 @@
 /* Rates for the prediction of overlapped instructions. On a CPU a tile takes what the cost of operators says of a GEMM
  * of its shape. A GPU runs its tiles by chunks (kernels/overlap/chunk.h): a GEMM for each, in whole waves, at the rate
  * of the whole GEMM; or all in one kernel, each on a multiprocessor. Links are those of the profile's puts (struct
- * mt_cluster_puts): copy engines put chunks, and blocks the tiles of one kernel. */
+ * mt_cluster_puts): copy engines put chunks, and blocks what one kernel puts itself. */
 #include "planner/predict/overlapped.h"
 
 #include <math.h>
@@ -79,6 +79,8 @@ static struct mt_cost rate_of_gpu(const struct mt_costs *costs, int rank, const 
  * takes beside that, for its pipeline and its epilogue. */
 static const double fused_rate = 0.97, fused_tile_s = 2.2e-6;
 enum { COPIES_A_PUT = 2 /* its rows, and its flags */ };
+/* Before the first put by copy engines beside it a small kernel begins the epoch. */
+static const double engines_begin_s = 3e-6;
 
 /* The time of the K loop of a tile, on one of so many multiprocessors: as the largest tiles take it that the library
  * would have, and these at the best rate of the class; where there are few tiles, the GEMM is no faster than the
@@ -136,12 +138,13 @@ static struct route route_of(const struct mt_costs *costs, const int *group, con
     route.nominal = link->nominal;
     if (rates->holds) return route;
     bool inside = on_one_host(costs, group, p->n), puts = inside && mt_cluster_has_puts(link);
-    bool fused = p->how == MT_OVERLAP_FUSED;
+    bool blocks = p->how == MT_OVERLAP_FUSED && !p->engines;
     route.nominal |= inside && !puts;
     if (inside && link->copy_Bps > 0) route.bandwidth_Bps = link->copy_Bps;
-    if (puts && fused) route.bandwidth_Bps = link->puts.blocks_Bps;
+    if (puts && blocks) route.bandwidth_Bps = link->puts.blocks_Bps;
     if (puts) route.latency_s = link->puts.signal_s;
-    if (puts && !fused) rates->put_s = fmax(rates->put_s, COPIES_A_PUT * link->puts.copy_s);
+    if (p->engines) route.latency_s += engines_begin_s;
+    if (puts && !blocks) rates->put_s = fmax(rates->put_s, COPIES_A_PUT * link->puts.copy_s);
     double slows = puts ? link->puts.compute_slowdown : link->compute_slowdown;
     double slowed = puts ? link->puts.put_slowdown : link->comm_slowdown;
     rates->compute_slowdown = fmax(rates->compute_slowdown, 1 + slows);
@@ -206,8 +209,8 @@ static struct mt_overlap in_chunks(const struct mt_overlap *p, const struct mt_o
 }
 
 static uint64_t key_of(const struct mt_overlap *p, const int *group) {
-    int64_t what[] = {p->form,    p->n,     p->m,   p->cols,   p->k,    p->type, p->out, p->wire, p->tile[0],
-                      p->tile[1], p->chunk, p->mix, p->direct, p->keep, p->tf32, p->how, p->slabs};
+    int64_t what[] = {p->form,    p->n,     p->m,   p->cols,   p->k,    p->type, p->out, p->wire,  p->tile[0],
+                      p->tile[1], p->chunk, p->mix, p->direct, p->keep, p->tf32, p->how, p->slabs, p->engines};
     uint64_t key = mt_hash64(what, sizeof what, 0x6f7665726c6170);
     key = mt_hash64(p->rows, (size_t)p->n * sizeof *p->rows, key);
     key = mt_hash64(p->shares, (size_t)p->n * sizeof *p->shares, key);
@@ -265,6 +268,7 @@ static bool may_fuse(const struct mt_costs *costs, const struct mt_overlap *p, c
 struct choosing {
     const struct mt_costs *costs;
     const int *group;
+    const bool *transposed; /* [3] */
     struct mt_arena *arena;
     struct mt_overlap *best;
     double *best_s;
@@ -301,6 +305,7 @@ static enum mt_status try_fused(struct choosing *c, const struct mt_overlap *p, 
         bool nominal;
         for (int i = 0; !st && mt_overlap_candidate(&base, i, &tried); i++) {
             struct mt_overlap_prediction found;
+            if (!may_fuse(c->costs, &tried, c->group, c->transposed)) continue;
             mt_predict_overlap_rates(c->costs, &tried, c->group, c->arena, &rates, &links, &error, &nominal);
             st = mt_overlap_predict_problem(&tried, rates, &links, &found, err);
             if (!st) consider(c, &tried, found.s);
@@ -312,7 +317,7 @@ static enum mt_status try_fused(struct choosing *c, const struct mt_overlap *p, 
 enum mt_status mt_predict_overlap_choice(const struct mt_costs *costs, const struct mt_overlap *p, const int *group,
                                          const bool transposed[3], struct mt_arena *arena, struct mt_overlap *best,
                                          double *best_s, struct mt_err *err) {
-    struct choosing c = {costs, group, arena, best, best_s};
+    struct choosing c = {costs, group, transposed, arena, best, best_s};
     struct mt_overlap_rates *rates;
     struct mt_overlap_links links;
     struct mt_overlap_prediction found;
@@ -325,10 +330,11 @@ enum mt_status mt_predict_overlap_choice(const struct mt_costs *costs, const str
     *best_s = as_is.s;
     mt_predict_overlap_rates(costs, p, group, arena, &rates, &links, &error, &nominal);
     if (!rates[0].units) return MT_OK;
-    if (!one_host) best->how = MT_OVERLAP_NCCL;
+    if (!one_host) best->how = MT_OVERLAP_NCCL, best->engines = false;
     struct mt_overlap tried = *p;
+    tried.engines = false;
     tried.how = one_host ? MT_OVERLAP_CHUNKS : MT_OVERLAP_NCCL;
     if ((st = mt_overlap_best_groups(&tried, rates, &links, arena, &found, err))) return st;
     consider(&c, &tried, found.s);
-    return one_host && may_fuse(costs, p, group, transposed) ? try_fused(&c, p, err) : MT_OK;
+    return one_host ? try_fused(&c, p, err) : MT_OK;
 }

@@ -186,6 +186,7 @@ static void describe_choice(const struct mt_overlap_choice *row, FILE *out) {
             (int)row->form, row->m, row->cols, row->k, (int)row->how, row->tile[0], row->tile[1], row->chunk, row->mix,
             row->direct);
     if (row->slabs) fprintf(out, " %d slabs", row->slabs);
+    if (row->engines) fprintf(out, " engines");
     print_vector(out, row->groups, row->ngroups);
 }
 

@@ -40,6 +40,12 @@ bool mt_bench_predicts(const struct mt_bench_case *c, const struct mt_overlap *p
     return p->how == MT_OVERLAP_FUSED && mt_bench_fused_part_of(c, MT_BENCH_TILES, p->tile);
 }
 
+/* By chunks, or in one kernel with such tiles, putting alike. */
+static bool has_rates_of(const struct mt_overlap *a, const struct mt_overlap *b) {
+    if (a->how != b->how || a->how != MT_OVERLAP_FUSED) return a->how == b->how;
+    return a->engines == b->engines && memcmp(a->tile, b->tile, sizeof a->tile) == 0;
+}
+
 /* Rates of each problem, those of one tile once. */
 static struct mt_bench_rates *find_rates(struct mt_bench_case *c, const struct mt_overlap *problems, int count) {
     struct mt_bench_rates *rates = mt_new(&c->arena, struct mt_bench_rates, count + 1);
@@ -47,9 +53,7 @@ static struct mt_bench_rates *find_rates(struct mt_bench_case *c, const struct m
         const struct mt_overlap *p = &problems[i];
         int like = 0;
         if (!mt_bench_predicts(c, p)) continue;
-        while (like < i && (problems[like].how != p->how ||
-                            (p->how == MT_OVERLAP_FUSED && memcmp(problems[like].tile, p->tile, sizeof p->tile) != 0)))
-            like++;
+        while (like < i && !has_rates_of(&problems[like], p)) like++;
         rates[i] = like < i                     ? rates[like]
                    : p->how == MT_OVERLAP_FUSED ? mt_bench_rates_of_fused(c, p)
                                                 : mt_bench_rates_of_chunks(c);

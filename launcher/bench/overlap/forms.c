@@ -58,8 +58,8 @@ static const char *name_of(struct mt_bench_case *c, const struct mt_overlap *p) 
     if (p->how == MT_OVERLAP_FUSED) {
         struct mt_overlap open = *p;
         open.how = MT_OVERLAP_ANY;
-        return mt_arena_printf(&c->arena, "one kernel, %lldx%lld, %s", (long long)p->tile[0], (long long)p->tile[1],
-                               name_of(c, &open));
+        return mt_arena_printf(&c->arena, "one kernel, %lldx%lld, %s%s", (long long)p->tile[0], (long long)p->tile[1],
+                               name_of(c, &open), p->engines ? ", engines" : "");
     }
     if (p->ngroups) return groups_name(c, p);
     if (p->form == MT_OVERLAP_GATHER && p->slabs > 1)
@@ -98,7 +98,7 @@ static struct mt_overlap plain(const struct mt_overlap *fused) {
     struct mt_overlap found = *fused, tried;
     bool gather = fused->form == MT_OVERLAP_GATHER;
     for (int i = 0; i <= (gather ? 2 : 0) && mt_overlap_candidate(fused, i, &tried); i++)
-        if (tried.slabs <= 1) found = tried;
+        if (tried.slabs <= 1 && !tried.engines) found = tried;
     return found;
 }
 
@@ -129,7 +129,17 @@ static void add_fused_parts(struct mt_bench_case *c, const struct mt_overlap *p,
     if (first || large) add_part(c, MT_BENCH_TOGETHER, p, mt_arena_printf(&c->arena, "fused_%s_together_s", tile));
 }
 
-/* Of each tile a plain form; of large ones also one by slabs of K, of sums a direct one. */
+/* Of a tile's forms beside the plain one: a direct one of sums; of large tiles one by slabs of K, and of the first one
+ * by copy engines, in halves of a share. */
+static bool is_fixed_fused(const struct mt_overlap *fused, const struct mt_overlap *plain, int t,
+                           const struct mt_overlap *tried) {
+    struct mt_overlap halves;
+    if (tried->direct) return true;
+    if (tried->engines) return t == 0 && mt_overlap_candidate(fused, 1, &halves) && tried->chunk == halves.chunk;
+    return t < LARGE_TILES && tried->slabs == 8 && tried->chunk == plain->chunk;
+}
+
+/* Of each tile a plain form, and some others. */
 static void add_fused(struct mt_bench_case *c) {
     struct mt_overlap fused, tried;
     bool first = true;
@@ -138,7 +148,7 @@ static void add_fused(struct mt_bench_case *c) {
         struct mt_overlap p = plain(&fused);
         add_form(c, &p);
         for (int i = 0; mt_overlap_candidate(&fused, i, &tried); i++)
-            if (tried.direct || (t < LARGE_TILES && tried.slabs == 8 && tried.chunk == p.chunk)) add_form(c, &tried);
+            if (is_fixed_fused(&fused, &p, t, &tried) && all_overlap(c->bench, &tried)) add_form(c, &tried);
         add_fused_parts(c, &p, first, t < LARGE_TILES);
         first = false;
     }

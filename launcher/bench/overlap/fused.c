@@ -7,7 +7,8 @@
  *                they are stored, of a GEMM with a short K
  *   slowdown     by the kernel when nothing is awaited, against its tiles and its puts alone
  *
- * Puts, sums and flags are measured with the first tile. */
+ * Puts, sums and flags are measured with the first tile. Where copy engines put, all but the tiles is as by chunks
+ * (rates.c), whose flags are also raised by copies, after a kernel that begins the run. */
 #include <math.h>
 #include <mpi.h>
 
@@ -71,8 +72,8 @@ static double slowdown_of(const struct mt_bench_case *c, const struct mt_overlap
     return mt_bench_slowdown(together->median_s, tiles->median_s, puts_s);
 }
 
-struct mt_bench_rates mt_bench_rates_of_fused(struct mt_bench_case *c, const struct mt_overlap *problem) {
-    const struct mt_overlap *p = problem;
+/* What the kernel puts itself. */
+static struct mt_bench_rates rates_of_blocks(struct mt_bench_case *c, const struct mt_overlap *p) {
     const struct mt_bench_variant *puts = mt_bench_fused_part_of(c, MT_BENCH_PUTS, NULL);
     double *bandwidth_Bps = mt_new(&c->arena, double, p->n * p->n), *latency_s = mt_new(&c->arena, double, p->n * p->n);
     struct mt_bench_rates found = {mt_new(&c->arena, struct mt_overlap_rates, p->n), {bandwidth_Bps, latency_s}};
@@ -97,6 +98,19 @@ struct mt_bench_rates mt_bench_rates_of_fused(struct mt_bench_case *c, const str
                                                    .compute_slowdown = slower,
                                                    .put_slowdown = slower};
         for (int q = 0; q < p->n; q++) bandwidth_Bps[r * p->n + q] = bandwidth, latency_s[r * p->n + q] = flags_s / 2;
+    }
+    return found;
+}
+
+struct mt_bench_rates mt_bench_rates_of_fused(struct mt_bench_case *c, const struct mt_overlap *p) {
+    struct mt_bench_rates found = rates_of_blocks(c, p);
+    if (!p->engines) return found;
+    struct mt_bench_rates chunks = mt_bench_rates_of_chunks(c);
+    found.links = chunks.links;
+    for (int r = 0; r < p->n; r++) {
+        found.rates[r].put_s = chunks.rates[r].put_s;
+        found.rates[r].compute_slowdown = chunks.rates[r].compute_slowdown;
+        found.rates[r].put_slowdown = chunks.rates[r].put_slowdown;
     }
     return found;
 }

@@ -146,6 +146,39 @@ static void check_slabs(const struct mt_plan *plan, struct mt_overlap_choice row
     mt_arena_release(&arena);
 }
 
+/* So does one with copy engines; only a gather in one kernel has any, and no slabs. */
+static void check_engines(const struct mt_plan *plan, struct mt_overlap_choice row) {
+    struct mt_plan with = *plan;
+    struct mt_overlap problem = {.form = row.form, .m = row.m, .cols = row.cols, .k = row.k};
+    struct mt_overlap_choice without = row;
+    struct mt_arena arena = MT_ARENA_INIT;
+    row.engines = true;
+    with.decisions.overlaps = &row, with.decisions.noverlaps = 1;
+    size_t length;
+    struct mt_plan *back;
+    char *text = mt_plan_text(&with, &length);
+    const char *said = mt_overlap_choice_text(&row, &arena);
+    CHECK(strstr(text, "\"engines\": true"), "%s", text);
+    CHECK(strstr(said, "puts of 8 rows, puts by copy engines"), "%s", said);
+    CHECK_OK(mt_plan_parse("p", text, length, &back, &err), err);
+    CHECK(mt_overlap_choice_equal(&back->decisions.overlaps[0], &row), "the row");
+    CHECK(!mt_overlap_choice_equal(&back->decisions.overlaps[0], &without), "without engines");
+    CHECK(mt_overlap_choose(&problem, back->decisions.overlaps, 1) && problem.engines, "the problem");
+    CHECK(mt_overlap_choice_of(&problem).engines, "the problem's row");
+    CHECK(mt_overlap_choose(&problem, &without, 1) && !problem.engines, "another row");
+    mt_plan_free(back);
+    free(text);
+    with.decisions.overlaps = &without;
+    text = mt_plan_text(&with, &length);
+    CHECK(!strstr(text, "engines"), "%s", text);
+    free(text);
+    refuse_row(plan, (row.slabs = 2, row), "overlapped[0].engines: must be absent but in a gather by one kernel");
+    refuse_row(plan, (row.slabs = 0, row.how = MT_OVERLAP_ANY, row), "overlapped[0].engines: must be absent");
+    refuse_row(plan, (row.how = MT_OVERLAP_FUSED, row.chunk = 0, row.form = MT_OVERLAP_SCATTER, row),
+               "overlapped[0].engines: must be absent");
+    mt_arena_release(&arena);
+}
+
 static void test_wins(void) {
     struct mt_cluster *c = measured("h200:1x2", 3.9e11, quick);
     struct mt_plan_found found = plan_of(c, "gpt2:124m", 16, MT_OVERLAPPED_UNSET, "tensor");
@@ -175,7 +208,9 @@ static void test_wins(void) {
                "overlapped[0].slabs: is 2, but only one kernel waits within tiles, not \"nccl\"");
     row.how = MT_OVERLAP_FUSED;
     check_slabs(plan, row);
-    row.slabs = 0, row.chunk = 0, row.how = MT_OVERLAP_ANY;
+    row.slabs = 0;
+    check_engines(plan, row);
+    row.chunk = 0, row.how = MT_OVERLAP_ANY;
     row.form = MT_OVERLAP_SCATTER, row.direct = true;
     refuse_row(plan, row, "overlapped[0].direct: only a reduce can be");
     row =

@@ -271,7 +271,33 @@ static void test_candidates(void) {
     }
 }
 
+/* One kernel's: those of whole rows as by chunks, then slabs of the largest chunks, then engines; all can be run. */
+static void test_fused_candidates(void) {
+    struct setting s;
+    struct mt_overlap tried, whole;
+    struct mt_err err = MT_ERR_INIT;
+    static const int slabs[] = {4, 8, 16};
+    begin(&s, MT_OVERLAP_GATHER, 2, 1000, 8);
+    struct mt_overlap open = s.problem;
+    open.k = 4096;
+    for (int i = 0; i < 18; i++) {
+        open.how = MT_OVERLAP_FUSED;
+        CHECK(mt_overlap_candidate(&open, i, &tried), "candidate %d", i);
+        CHECK_OK(mt_overlap_check(&tried, &err), err);
+        open.how = MT_OVERLAP_ANY;
+        CHECK(mt_overlap_candidate(&open, i < 6 ? i : i % 3, &whole), "candidate %d", i);
+        CHECK(!whole.slabs && !whole.engines, "candidate %d", i);
+        CHECK_EQ(tried.chunk, whole.chunk);
+        CHECK_EQ(tried.slabs, i < 6 || i >= 15 ? 0 : slabs[(i - 6) / 3]);
+        CHECK_EQ(tried.engines, i >= 15);
+    }
+    CHECK(!mt_overlap_candidate(&open, 6, &tried), "by chunks");
+    open.how = MT_OVERLAP_FUSED;
+    CHECK(!mt_overlap_candidate(&open, 18, &tried), "by one kernel");
+}
+
 int main(void) {
+    test_fused_candidates();
     test_by_hand();
     test_unsent();
     test_slabs();

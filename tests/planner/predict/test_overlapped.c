@@ -116,6 +116,7 @@ static void test_fused(void) {
 }
 
 static int chosen_slabs; /* of the last choice */
+static bool chosen_engines;
 
 static enum mt_overlap_how choose(struct setting *s, const bool transposed[3], double *as_is_s, double *best_s) {
     struct mt_arena arena = MT_ARENA_INIT;
@@ -128,7 +129,7 @@ static enum mt_overlap_how choose(struct setting *s, const bool transposed[3], d
     CHECK_OK(mt_overlap_check(&best, &err), err);
     CHECK(mt_overlap_nslabs(&best) == 1 || best.how == MT_OVERLAP_FUSED, "%d slabs of what waits for whole tiles",
           best.slabs);
-    chosen_slabs = best.slabs;
+    chosen_slabs = best.slabs, chosen_engines = best.engines;
     CHECK_OK(mt_predict_overlapped(&s->costs, &best, s->group, &cost, &err), err);
     CHECK_NEAR(cost.s, *best_s, 1e-12); /* as the plan's program will be predicted */
     struct mt_overlap_choice row = mt_overlap_choice_of(&best);
@@ -194,6 +195,42 @@ static void test_slabs(void) {
         CHECK(slow ? chosen_slabs > 1 : !chosen_slabs, "%d slabs, slow: %d", chosen_slabs, slow);
         end(&s);
     }
+}
+
+/* One kernel beside copy engines has the tiles of the one and the puts of the other, after a kernel that begins. It is
+ * chosen where blocks put at a third of the engines' rate, unless a rank has nothing to receive. */
+static void test_engines(void) {
+    static const bool straight[3] = {false, false, false};
+    struct setting s;
+    struct mt_cost by_blocks, by_engines;
+    struct mt_err err = MT_ERR_INIT;
+    double as_is_s, best_s;
+    begin(&s, "h200:1x2", MT_OVERLAP_GATHER, shapes[0], MT_BF16);
+    struct mt_cluster_link *link = &s.cluster->links[s.cluster->nodes[0].inside];
+    link->copy_Bps = 3.9e11;
+    link->puts = (struct mt_cluster_puts){3e-6, 1.3e11, 2e-6, 0.1, 0.2};
+    struct mt_overlap open = s.problem;
+    s.problem.how = MT_OVERLAP_FUSED, s.problem.tile[0] = 128, s.problem.tile[1] = 256, s.problem.chunk = 2048;
+    CHECK_OK(mt_predict_overlapped(&s.costs, &s.problem, s.group, &by_blocks, &err), err);
+    s.problem.engines = true;
+    CHECK_OK(mt_predict_overlapped(&s.costs, &s.problem, s.group, &by_engines, &err), err);
+    CHECK(by_engines.s < 0.9 * by_blocks.s, "%g s by engines, %g by blocks", by_engines.s, by_blocks.s);
+    take_rates(&s);
+    CHECK_EQ(s.rates[0].workers, 132);
+    CHECK(s.rates[0].within && s.rates[0].whole_tiles, "tiles");
+    CHECK_EQ(s.rates[0].streams, 1);
+    CHECK_NEAR(s.links.bandwidth_Bps[1], 3.9e11, 1);
+    CHECK_NEAR(s.links.latency_s[1], 5e-6, 1e-12);
+    CHECK_NEAR(s.rates[0].put_s, 6e-6, 1e-12);
+    CHECK_NEAR(s.rates[0].compute_slowdown, 1.1, 1e-12);
+    CHECK_NEAR(s.rates[0].put_slowdown, 1.2, 1e-12);
+    s.problem = open;
+    CHECK_EQ(choose(&s, straight, &as_is_s, &best_s), MT_OVERLAP_FUSED);
+    CHECK(chosen_engines, "by blocks");
+    s.shares[0] = s.problem.cols, s.shares[1] = 0;
+    choose(&s, straight, &as_is_s, &best_s);
+    CHECK(!chosen_engines, "puts that would await a ready flag");
+    end(&s);
 }
 
 /* Few rows: what one multiprocessor multiplies is not faster than its part of the best rate, nor all of them faster
@@ -265,6 +302,7 @@ int main(void) {
     test_fused();
     test_choice();
     test_slabs();
+    test_engines();
     test_few_rows();
     test_measured();
     test_cpus();
