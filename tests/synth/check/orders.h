@@ -383,13 +383,12 @@ static inline void order_multiply(struct orders *o, const struct event *event) {
         const struct element *a = order_row(o, r, t->from, event->epoch, t->from_row + i, 0, depth);
         uint64_t *sum = &o->sums[r][o->sum_at[r][event->index] + i * t->cols];
         if (!to || !a) return;
-        for (int64_t j = 0; j < t->cols; j++) {
-            if (!event->from) sum[j] = 0;
-            for (int64_t at = event->from; at < end; at++) {
-                int64_t k = order_column(o, r, t, at);
-                sum[j] += a[k].value * o->b[r][k * cols + t->col + j];
-            }
-            if (event->to < INT64_MAX) continue;
+        if (!event->from) memset(sum, 0, (size_t)t->cols * sizeof *sum);
+        for (int64_t at = event->from; at < end; at++) {
+            int64_t k = order_column(o, r, t, at);
+            for (int64_t j = 0; j < t->cols; j++) sum[j] += a[k].value * o->b[r][k * cols + t->col + j];
+        }
+        for (int64_t j = 0; j < t->cols && event->to == INT64_MAX; j++) {
             to[j] = (struct element){sum[j], order_number(6, r * MOST_TILES + event->index, i, j), acc};
             to[j] = order_rounded(to[j], mt_overlap_type(o->problem, t->to));
         }
@@ -474,7 +473,7 @@ static inline void order_numbers(struct orders *o, const struct event *event) {
 
 /* ---- orders ---- */
 
-static inline void order_start_run(struct orders *o, bool chain) {
+static inline void order_start_run(struct orders *o, bool numbers, bool chain) {
     o->nready = o->ndone = 0;
     o->wrong = false;
     for (int e = 0; e < o->nevents; e++) {
@@ -483,7 +482,7 @@ static inline void order_start_run(struct orders *o, bool chain) {
         if (!o->left[e]) o->ready[o->nready++] = e;
     }
     for (int f = 0; f < o->n * o->nflags; f++) o->count[f] = 0;
-    for (int r = 0; r < o->n; r++)
+    for (int r = 0; r < o->n && numbers; r++)
         for (enum mt_overlap_buffer b = MT_OVERLAP_STAGED; b < MT_OVERLAP_NBUFFERS; b++)
             for (int copy = 0; copy < MT_OVERLAP_COPIES; copy++)
                 for (int64_t i = 0; i < o->extent[r][b][0] * o->extent[r][b][1]; i++)
@@ -526,7 +525,7 @@ static inline void order_rest(struct orders *o, int without, bool numbers, bool 
 
 /* A whole run in which `last` comes as late as it can. */
 static inline bool order_wrong_with(struct orders *o, int last, uint64_t seed) {
-    order_start_run(o, false);
+    order_start_run(o, true, false);
     order_rest(o, last, true, false, seed);
     order_rest(o, -1, true, false, seed);
     return o->wrong;
@@ -548,14 +547,14 @@ static inline int order_by_place(const void *left, const void *right) {
 /* The verdict over all orders. */
 static inline enum verdict orders_judge(struct orders *o) {
     for (int chain = 0; chain < 2; chain++) {
-        order_start_run(o, chain);
+        order_start_run(o, !chain, chain);
         order_rest(o, -1, !chain, chain, 0);
         if (o->ndone < o->nevents || o->wrong) return WRONG;
     }
     /* before[a][b]: b may come before a. */
     uint8_t *before = calloc((size_t)o->nevents * (size_t)o->nevents, 1);
     for (int a = 0; a < o->nevents; a++) {
-        order_start_run(o, false);
+        order_start_run(o, false, false);
         order_rest(o, a, false, false, 0);
         for (int b = 0; b < o->nevents; b++) before[a * o->nevents + b] = o->done[b];
     }
@@ -668,10 +667,10 @@ static inline enum verdict orders_brute(struct orders *o, size_t most) {
     struct brute b = {.o = o, .capacity = 1, .most = most};
     while (b.capacity < 2 * most + 2) b.capacity *= 2;
     b.seen = calloc(b.capacity, sizeof *b.seen);
-    order_start_run(o, true);
+    order_start_run(o, false, true);
     order_rest(o, -1, false, true, 0);
     b.wrong = o->ndone < o->nevents;
-    order_start_run(o, false);
+    order_start_run(o, true, false);
     brute_go(&b);
     free(b.seen);
     return b.wrong ? WRONG : b.gave_up ? UNDECIDED : RIGHT;
