@@ -58,8 +58,7 @@ enum mt_status mt_overlap_predict(const struct mt_overlap *problem, const struct
 int mt_overlap_fused_streams(const struct mt_overlap *problem, int blocks);
 
 /* Candidate `i` of what the problem leaves open: its chunk, slabs and engines, or its mix and direct; false: there are
- * no more.
- */
+ * no more. */
 bool mt_overlap_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *candidate);
 
 /* Choose groups of whole waves, unequal where that is faster (groups.c): tiles of all columns, in *problem's groups,
