@@ -1,0 +1,189 @@
+/* The tables of one kernel, which need no GPU: what a tile awaits, by the schedule; and tiles that add: each has one of
+ * the peer's, at the same place, and no order makes a circle, on any number of multiprocessors. */
+#include "kernels/base/number/rng.h"
+#include "kernels/cuda/overlap/tables.h"
+#include "tests/check.h"
+
+enum { RANKS = 2, SLAB = 64, TILE_ROWS = 128, TILE_COLUMNS = 256 };
+static const uint64_t seed = 20261127;
+
+struct job {
+    struct mt_overlap problem;
+    int64_t rows[RANKS], shares[RANKS];
+    struct mt_overlap_schedule schedules[RANKS];
+    struct cuda_fused_tables tables[RANKS];
+};
+
+#define DRAW(i, below) ((int64_t)mt_random_below(seed, (uint64_t)number, (uint64_t)(i), (uint64_t)(below)))
+static void pose(struct job *job, enum mt_overlap_form form, int number) {
+    bool gather = form == MT_OVERLAP_GATHER;
+    *job = (struct job){.problem = {.form = form,
+                                    .n = RANKS,
+                                    .type = MT_BF16,
+                                    .out = MT_BF16,
+                                    .wire = MT_BF16,
+                                    .tile = {TILE_ROWS, TILE_COLUMNS},
+                                    .how = MT_OVERLAP_FUSED}};
+    struct mt_overlap *p = &job->problem;
+    int64_t sum = 0;
+    for (int r = 0; r < RANKS; r++) {
+        p->m += job->rows[r] = DRAW(2 * r, 4) ? 1 + DRAW(10 + r, 4000) : 0;
+        sum += job->shares[r] = 8 * (1 + DRAW(20 + r, 100));
+    }
+    p->rows = job->rows, p->shares = job->shares;
+    p->k = gather ? 8 * (1 + DRAW(1, 300)) : sum;
+    p->cols = gather ? sum : 8 * (1 + DRAW(3, 300));
+    p->chunk = 1 + DRAW(4, 1000);
+    p->slabs = gather ? (int)DRAW(5, 20) : 0;
+    p->mix = gather ? 0 : (int)DRAW(6, 5);
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_OK(mt_overlap_check(p, &err), err);
+    for (int r = 0; r < RANKS; r++) {
+        mt_overlap_schedule(p, r, &job->schedules[r]);
+        cuda_fused_tables_make(p, r, &job->schedules[r], &job->tables[r]);
+    }
+}
+
+static void release(struct job *job) {
+    for (int r = 0; r < RANKS; r++) {
+        mt_overlap_schedule_release(&job->schedules[r]);
+        mt_arena_release(&job->tables[r].arena);
+    }
+}
+
+/* ---- waits in the order of a tile's slabs ---- */
+
+/* The tile of a gather's schedule at a place of the result. */
+static const struct mt_overlap_tile *tile_at(const struct mt_overlap_schedule *s, int64_t row, int64_t column) {
+    for (int t = 0; t < s->ntiles; t++)
+        if (s->tiles[t].kind == MT_TILE_MATMUL && s->tiles[t].row == row && s->tiles[t].col == column)
+            return &s->tiles[t];
+    return NULL;
+}
+
+/* Each wait comes before the tile's first slab, in its order, that has the wait's column. */
+static void check_waits(const struct job *job, int me) {
+    const struct mt_overlap *p = &job->problem;
+    const struct mt_overlap_schedule *s = &job->schedules[me];
+    const struct cuda_fused_tables *tables = &job->tables[me];
+    int64_t slabs = (p->k + SLAB - 1) / SLAB;
+    for (int i = 0; i < tables->ntiles; i++) {
+        const struct tile_row *row = &tables->tiles[i];
+        const struct wait_row *waits = tables->waits + row->first_wait;
+        const struct mt_overlap_tile *tile = tile_at(s, row->row + (row->to ? p->rows[0] : 0), row->column);
+        CHECK(tile && row->first == tile->k / SLAB && row->nwaits == tile->nwaits, "tile %d", i);
+        for (int w = 0; w < row->nwaits; w++) {
+            const struct mt_overlap_wait *wait = NULL;
+            for (int v = tile->first_wait; v < tile->first_wait + tile->nwaits; v++)
+                if (mt_overlap_flag_place(p, s->waits[v].flag) == waits[w].place) wait = &s->waits[v];
+            CHECK(wait && wait->from == waits[w].from && wait->count == waits[w].count, "tile %d, wait %d", i, w);
+            CHECK_EQ((row->first + waits[w].slab) % slabs, wait->k / SLAB);
+            CHECK(waits[w].slab < slabs && (!w || waits[w].slab >= waits[w - 1].slab), "tile %d, wait %d", i, w);
+            for (int v = 0; v < w; v++) CHECK(waits[v].place != waits[w].place, "tile %d, waits %d, %d", i, v, w);
+        }
+    }
+}
+
+/* ---- tiles that add ---- */
+
+/* Which tile of a rank's raises a flag of the other's. */
+static const struct tile_row *raiser_of(const struct cuda_fused_tables *tables, int peer, int place) {
+    const struct tile_row *found = NULL;
+    for (int i = 0; i < tables->ntiles; i++)
+        for (int s = tables->tiles[i].first_signal; s < tables->tiles[i].first_signal + tables->tiles[i].nsignals;
+             s++) {
+            if (tables->signals[s].peer != peer || tables->signals[s].place != place) continue;
+            CHECK(!found, "two tiles raise a flag");
+            found = &tables->tiles[i];
+        }
+    return found;
+}
+
+/* All of a rank's own tiles add, each what the peer puts there; nothing else adds. Returns how many. */
+static int check_pairs(const struct job *job, int me) {
+    const struct mt_overlap *p = &job->problem;
+    const struct cuda_fused_tables *mine = &job->tables[me], *theirs = &job->tables[1 - me];
+    int64_t rows = (p->rows[me] + TILE_ROWS - 1) / TILE_ROWS, adding = 0;
+    for (int i = 0; i < mine->ntiles; i++) {
+        const struct tile_row *own = &mine->tiles[i];
+        if (!own->adds) continue;
+        adding++;
+        CHECK(own->nready == 1 && !own->nsignals && !own->nwaits, "tile %d", i);
+        const struct wait_row *wait = &mine->waits[own->first_ready];
+        const struct tile_row *other = raiser_of(theirs, me, wait->place);
+        CHECK(other && wait->from == 1 - me && wait->count == 1 && !wait->lag, "tile %d", i);
+        CHECK(!other->adds && other->to == me && other->row == own->row && other->column == own->column, "tile %d", i);
+        for (int j = 0; j < i; j++)
+            CHECK(!mine->tiles[j].adds || mine->tiles[j].row != own->row || mine->tiles[j].column != own->column);
+    }
+    CHECK_EQ(adding, rows * ((p->cols + TILE_COLUMNS - 1) / TILE_COLUMNS));
+    for (int i = 0; i < mine->nboxes; i++) CHECK_EQ(mine->boxes[i].kind, PUT);
+    return (int)adding;
+}
+
+/* Blocks take tiles in order. One that adds awaits its peer's before it takes another; the flags of the tile before are
+ * raised by then, and those of other tiles only with the block's next. */
+struct block {
+    int tile, unsaid; /* -1: none */
+    bool ended;
+};
+static bool step(struct job *job, int me, struct block *b, int *next, bool *raised[RANKS]) {
+    const struct cuda_fused_tables *t = &job->tables[me];
+    if (b->ended) return false;
+    if (b->tile < 0 && *next < t->ntiles) return b->tile = (*next)++, true;
+    int said = b->unsaid;
+    b->unsaid = -1;
+    for (int s = 0; said >= 0 && s < t->tiles[said].nsignals; s++) {
+        const struct signal_row *signal = &t->signals[t->tiles[said].first_signal + s];
+        raised[signal->peer][signal->place / 8] = true;
+    }
+    if (b->tile < 0) return b->ended = true;
+    const struct tile_row *row = &t->tiles[b->tile];
+    if (row->adds && !raised[me][t->waits[row->first_ready].place / 8]) return said >= 0;
+    b->unsaid = b->tile, b->tile = -1;
+    return true;
+}
+
+static void check_order(struct job *job, int number) {
+    enum { MOST = 132 };
+    struct block blocks[RANKS][MOST];
+    bool *raised[RANKS];
+    int next[RANKS] = {0}, count[RANKS];
+    for (int r = 0; r < RANKS; r++) {
+        raised[r] = mt_calloc((size_t)mt_overlap_nflags(&job->problem), sizeof(bool));
+        count[r] = DRAW(30 + r, 3) ? 1 + (int)DRAW(32 + r, 4) : 1 + (int)DRAW(32 + r, MOST);
+        for (int b = 0; b < count[r]; b++) blocks[r][b] = (struct block){-1, -1, false};
+    }
+    for (bool went = true; went;) {
+        went = false;
+        for (int r = 0; r < RANKS; r++)
+            for (int b = 0; b < count[r]; b++) went |= step(job, r, &blocks[r][b], &next[r], raised);
+    }
+    for (int r = 0; r < RANKS; r++) {
+        for (int b = 0; b < count[r]; b++)
+            CHECK(blocks[r][b].ended, "job %d: rank %d waits, on %d and %d blocks", number, r, count[0], count[1]);
+        free(raised[r]);
+    }
+}
+
+int main(void) {
+    int adding = 0, without = 0, waiting = 0;
+    for (int number = 0; number < 300; number++) {
+        struct job job;
+        pose(&job, MT_OVERLAP_GATHER, number);
+        for (int r = 0; r < RANKS; r++) check_waits(&job, r);
+        for (int i = 0; i < job.tables[0].ntiles; i++) waiting += job.tables[0].tiles[i].first > 0;
+        release(&job);
+        pose(&job, MT_OVERLAP_SCATTER, number);
+        CHECK(mt_overlap_fused_adds(&job.problem), "job %d", number);
+        for (int r = 0; r < RANKS; r++) {
+            int count = check_pairs(&job, r);
+            adding += count, without += !count;
+        }
+        check_order(&job, number);
+        release(&job);
+    }
+    CHECK(adding > 1000 && without > 20 && waiting > 1000, "%d tiles add, %d ranks have none, %d tiles begin late",
+          adding, without, waiting);
+    return 0;
+}
