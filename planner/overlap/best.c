@@ -25,6 +25,11 @@ int mt_overlap_fused_streams(const struct mt_overlap *p, int blocks) {
     return puts < STREAMS ? (int)puts : STREAMS;
 }
 
+int mt_overlap_fused_unsent(const struct mt_overlap *p, int blocks) {
+    if (p->form == MT_OVERLAP_GATHER) return 0;
+    return p->direct ? blocks * (p->n > 1 ? p->n - 1 : 1) : blocks;
+}
+
 /* First those of whole rows, then those with slabs, then those by copy engines. */
 static bool gather_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *out) {
     int64_t most = 1;

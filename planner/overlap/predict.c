@@ -295,7 +295,7 @@ static void end_tile(struct simulation *sim, int r) {
     }
     for (int j = rank->first_put[t + 1]; j < rank->first_put[t + 2]; j++) {
         rank->puts_left[t] += sim->rates[r].holds && rank->schedule->puts[j].rows;
-        rank->unsent += rank->schedule->puts[j].rows > 0;
+        rank->unsent += !moves(sim, r, t) && rank->schedule->puts[j].rows > 0;
         queue_put(sim, r, j);
     }
     finish(sim, r);
@@ -313,9 +313,9 @@ static void end_send(struct simulation *sim, int r, int stream) {
     rank->streams[stream].put = -1;
     sim->changed = true;
     start_sends(sim, r);
-    rank->unsent -= tile >= 0;
+    rank->unsent -= tile >= 0 && !moves(sim, r, tile);
     if (rank->waiting && rank->unsent <= sim->rates[r].unsent) {
-        rank->waiting--, rank->free[0]++;
+        rank->free[0] += rank->waiting, rank->waiting = 0;
         take_tiles(sim, r);
     }
     if (!sim->rates[r].holds) return;

@@ -30,8 +30,8 @@ struct mt_overlap_rates { /* of a rank */
     int streams;  /* puts at a time */
     double put_s; /* of each put beside its bytes, before them */
     bool holds;   /* a put holds its worker until it is sent: a CPU copies itself */
-    /* Puts of tiles that may be unsent before a worker that ends a tile waits: one kernel stores a tile while it
-     * multiplies the next, and no more. 0: any number. */
+    /* Puts of a GEMM's tiles that may be unsent before a worker that ends a tile waits: one kernel stores a tile while
+     * it multiplies the next, and no more. 0: any number. */
     int unsent;
     double egress_Bps, ingress_Bps;
     /* While it communicates tiles take so many times as long, while it computes puts do; both at least 1. */
@@ -56,10 +56,11 @@ enum mt_status mt_overlap_predict(const struct mt_overlap *problem, const struct
 /* Puts of a gather that one kernel of `blocks` blocks has on their way at a time, or copy engines; of other forms, of
  * tiles. */
 int mt_overlap_fused_streams(const struct mt_overlap *problem, int blocks);
+/* Of one kernel on so many multiprocessors: a tile of each. */
+int mt_overlap_fused_unsent(const struct mt_overlap *problem, int blocks);
 
 /* Candidate `i` of what the problem leaves open: its chunk, slabs and engines, or its mix and direct; false: there are
- * no more.
- */
+ * no more. */
 bool mt_overlap_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *candidate);
 
 /* Choose groups of whole waves, unequal where that is faster (groups.c): tiles of all columns, in *problem's groups,

@@ -109,7 +109,7 @@ static struct mt_cost rate_of_fused(const struct mt_costs *costs, int rank, cons
     rates->within = true;
     rates->tile_s = fused_tile_s;
     rates->memory_Bps /= rates->workers;
-    rates->unsent = p->form == MT_OVERLAP_GATHER ? 0 : rates->workers;
+    rates->unsent = mt_overlap_fused_unsent(p, rates->workers);
     rates->streams = mt_overlap_fused_streams(p, rates->workers);
     return cost;
 }

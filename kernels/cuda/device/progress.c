@@ -152,6 +152,8 @@ enum mt_status cuda_progress_wait(struct cuda_stream *s, CUevent event, double d
         if (check_overlaps(s, err)) return err->status;
         mt_sleep_s(nap_s);
     }
+    /* Work that gave up a wait went on at once, and may have ended before the last look. */
+    if (!result && cuda_nccl_check_all(err)) return fail_communicating(s, err);
     if (!result) return check_overlaps(s, err);
     cuda_fail(err, result, "the GPU");
     return mt_err_context(err, "stream \"%s\"", s->name);

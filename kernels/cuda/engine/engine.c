@@ -4,7 +4,7 @@
  * with the flag of what it has emptied of this rank's; then words of this rank's own: the epoch, a word that nothing
  * reads, and what flags become, of the end and of each piece; then slots, of each of the other ranks.
  *
- * A write by stream memory operation stands between a put and its flag, as in kernels/cuda/overlap/chunks.c. */
+ * A write by stream memory operation stands between a put and its flag, as in kernels/cuda/overlap/engine.c. */
 #include "kernels/cuda/engine/engine.h"
 
 #include <stdlib.h>
@@ -136,7 +136,6 @@ struct run {
     const struct mt_engine_job *job;
     struct mt_engine_list list;
     struct kernels kernels;
-    struct mt_engine_part *parts; /* an AllReduce's own */
     struct cuda_watch watch;
 };
 

@@ -1,6 +1,6 @@
 /* Messages by copy engines between GPUs that map each other's memory: the steps of kernels/coll/engine.h, in the order
  * of a stream. Puts are copies to staging in the peers' parts of a window, flags are copies of a word, as of overlapped
- * GEMMs by chunks (kernels/cuda/overlap/chunks.c); only sums are kernels, and waits, of one warp.
+ * GEMMs (kernels/cuda/overlap/engine.c); only begins, sums and waits are kernels.
  *
  *     cuda_engines_make(window, &engines, &err);       // whose memory is as it was made
  *     if (cuda_engines_serve(engines, &problem, group)) cuda_engines_queue(...);

@@ -258,7 +258,7 @@ static enum mt_status use_window(struct mt_comm *comm, struct mt_window *window,
     pthread_mutex_lock(&all_lock);
     were = nccl->engines, nccl->engines = engines;
     pthread_mutex_unlock(&all_lock);
-    cuda_engines_free(were);
+    if (!nccl->broken) cuda_engines_free(were); /* as in release() */
     return st;
 }
 

@@ -1,5 +1,5 @@
 /* What runs by chunks (chunks.c) and by waves (waves.c) share: the chunks' work on the stream that computes, and the
- * stream beside it.
+ * stream beside it, on which copy engines put for fused.c too.
  *
  *     cuda_overlap_run_init(&run, queue, overlap);
  *     cuda_overlap_prepare(&run, &chunks, &err);              // loads and chooses

@@ -77,6 +77,9 @@ struct tile_waits {
     __device__ inline void begin(const run &r, const tile_row &t) {
         at = t.first_wait, left = t.nwaits;
         take(r);
+        if (!t.nwaits) return;
+        __syncwarp(); /* what a lane has seen, all have, and loads by TMA: who finds all there waits for nothing more */
+        proxy_fence();
     }
     __device__ inline void look() {
         if (flag && (i64)word_look(flag) >= least) {

@@ -1,4 +1,4 @@
-/* Which implementation runs, and the begin of runs by chunks and by waves. */
+/* Which implementation runs, and the begin of all runs but those of one kernel that puts itself. */
 #include "kernels/cuda/overlap/overlap.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The first kernel of each run of an overlapped GEMM. */
+/* The first kernel of all runs of overlapped GEMMs but those of one kernel that puts itself. */
 
 /* Count the epoch up, and write it to words[count], which copy engines put into peers' flags. One block. */
 extern "C" __global__ void overlap_begin(u64 *epoch, u64 *words, i64 count) {

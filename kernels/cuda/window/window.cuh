@@ -2,8 +2,7 @@
  * of peers that is mapped (mt_device_import). A window's part is an address; every rank knows those of all.
  *
  *     put_signal<BLOCK>(peer + at, mine + at, bytes, (u64 *)(peer + ready), 1, ADD);  // all threads of the block call
- *     if (!wait<BLOCK>((u64 *)(mine + ready), epoch, watch)) return;                   // on the peer: the bytes are
- * there
+ *     if (!wait<BLOCK>((u64 *)(mine + ready), epoch, watch)) return;                   // on the peer: they are there
  *
  * Levels: what one thread, one warp or one block does together; all of its threads call, with equal arguments, and a
  * call begins and ends with the level's own barrier where other threads' accesses must be ordered.

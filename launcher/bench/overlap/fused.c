@@ -92,7 +92,7 @@ static struct mt_bench_rates rates_of_blocks(struct mt_bench_case *c, const stru
                                                    .within = true,
                                                    .movers = all[r].movers,
                                                    .streams = mt_overlap_fused_streams(p, all[r].workers),
-                                                   .unsent = p->form == MT_OVERLAP_GATHER ? 0 : all[r].workers,
+                                                   .unsent = mt_overlap_fused_unsent(p, all[r].workers),
                                                    .egress_Bps = INFINITY,
                                                    .ingress_Bps = INFINITY,
                                                    .compute_slowdown = slower,

@@ -4,11 +4,11 @@
  *                small ones take longer than few large ones
  *   latency      the time of the flags alone
  *   bandwidth    bytes of the rank that sends or receives most, over the time of the puts alone, less the flags' and
- * the additions' a put        by what many small puts take longer than few large ones
- *
+ *                the additions'
+ *   a put        by what many small puts take longer than few large ones
  *   slowdown     of GPUs, by the form when nothing is awaited, against its GEMM and its puts alone
  *   in step      what a GEMM takes longer where ranks wait for each other each time: the slower of them, time by time,
- * is slower than either on average
+ *                is slower than either on average
  *
  * All ranks work in these turns as they do in the forms, so that what ranks of a host take from each other is in the
  * rates. */

@@ -1,6 +1,6 @@
 /* Overlapped GEMMs in one kernel, of several ranks on one GPU, against fp64: each form, ragged and empty shares, odd
  * extents, types, transposes and tiles; ten epochs with equal bits, results and staging poisoned; as graphs; and
- * without a peer, which ends by the deadline and names the flag. */
+ * without a peer, which ends by the deadline and names the flag. It is long for its list of problems. */
 #include "tests/kernels/cuda/overlap/one_gpu.h"
 
 static const uint64_t seed = 20261123;

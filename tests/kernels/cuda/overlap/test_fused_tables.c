@@ -1,201 +1,189 @@
-/* The tables of one kernel (kernels/cuda/overlap/tables.c), without a GPU: the kernels of all ranks are played in
- * random order, with any number of blocks and movers, and must end, whatever comes when; so waits have no circle, those
- * of tiles that add what a peer sends in the same epoch among them. What ranks add covers their rows of the sum once.
- */
-#include <stdbool.h>
-#include <stdlib.h>
-
+/* The tables of one kernel, which need no GPU: what a tile awaits, by the schedule; and tiles that add: each has one of
+ * the peer's, at the same place, and no order makes a circle, on any number of multiprocessors. */
 #include "kernels/base/number/rng.h"
 #include "kernels/cuda/overlap/tables.h"
 #include "tests/check.h"
 
-enum { RANKS = 4, AGENTS = 24, PROBLEMS = 400 };
+enum { RANKS = 2, SLAB = 64, TILE_ROWS = 128, TILE_COLUMNS = 256 };
 static const uint64_t seed = 20261127;
 
-static uint64_t stream, drawn;
-static int draw(int bound) {
-    return (int)(mt_random_u32(seed, stream, drawn++) % (uint32_t)bound);
+struct job {
+    struct mt_overlap problem;
+    int64_t rows[RANKS], shares[RANKS];
+    struct mt_overlap_schedule schedules[RANKS];
+    struct cuda_fused_tables tables[RANKS];
+};
+
+#define DRAW(i, below) ((int64_t)mt_random_below(seed, (uint64_t)number, (uint64_t)(i), (uint64_t)(below)))
+static void pose(struct job *job, enum mt_overlap_form form, int number) {
+    bool gather = form == MT_OVERLAP_GATHER;
+    *job = (struct job){.problem = {.form = form,
+                                    .n = RANKS,
+                                    .type = MT_BF16,
+                                    .out = MT_BF16,
+                                    .wire = MT_BF16,
+                                    .tile = {TILE_ROWS, TILE_COLUMNS},
+                                    .how = MT_OVERLAP_FUSED}};
+    struct mt_overlap *p = &job->problem;
+    int64_t sum = 0;
+    for (int r = 0; r < RANKS; r++) {
+        p->m += job->rows[r] = DRAW(2 * r, 4) ? 1 + DRAW(10 + r, 4000) : 0;
+        sum += job->shares[r] = 8 * (1 + DRAW(20 + r, 100));
+    }
+    p->rows = job->rows, p->shares = job->shares;
+    p->k = gather ? 8 * (1 + DRAW(1, 300)) : sum;
+    p->cols = gather ? sum : 8 * (1 + DRAW(3, 300));
+    p->chunk = 1 + DRAW(4, 1000);
+    p->slabs = gather ? (int)DRAW(5, 20) : 0;
+    p->mix = gather ? 0 : (int)DRAW(6, 5);
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_OK(mt_overlap_check(p, &err), err);
+    for (int r = 0; r < RANKS; r++) {
+        mt_overlap_schedule(p, r, &job->schedules[r]);
+        cuda_fused_tables_make(p, r, &job->schedules[r], &job->tables[r]);
+    }
 }
 
-/* ---- kernels ---- */
-
-enum doing { TAKES, LOADS, STORES, MOVES, ENDED };
-struct agent { /* a block that multiplies, and then moves; or a mover */
-    enum doing doing;
-    int row; /* of a tile, or piece */
-};
-struct rank {
-    struct mt_overlap_schedule schedule;
-    struct cuda_fused_tables tables;
-    struct agent agents[AGENTS];
-    int nagents, tiles, pieces; /* taken */
-    int *flags, *moved;         /* moved: pieces of a box */
-};
-
-/* Of epoch 1: what is for the epoch before is there. */
-static bool there(const struct rank *r, int first, int count) {
-    for (int w = first; w < first + count; w++) {
-        const struct wait_row *wait = &r->tables.waits[w];
-        if (r->flags[wait->place / 8] < (1 - wait->lag) * wait->count) return false;
+static void release(struct job *job) {
+    for (int r = 0; r < RANKS; r++) {
+        mt_overlap_schedule_release(&job->schedules[r]);
+        mt_arena_release(&job->tables[r].arena);
     }
+}
+
+/* ---- waits in the order of a tile's slabs ---- */
+
+/* The tile of a gather's schedule at a place of the result. */
+static const struct mt_overlap_tile *tile_at(const struct mt_overlap_schedule *s, int64_t row, int64_t column) {
+    for (int t = 0; t < s->ntiles; t++)
+        if (s->tiles[t].kind == MT_TILE_MATMUL && s->tiles[t].row == row && s->tiles[t].col == column)
+            return &s->tiles[t];
+    return NULL;
+}
+
+/* Each wait comes before the tile's first slab, in its order, that has the wait's column. */
+static void check_waits(const struct job *job, int me) {
+    const struct mt_overlap *p = &job->problem;
+    const struct mt_overlap_schedule *s = &job->schedules[me];
+    const struct cuda_fused_tables *tables = &job->tables[me];
+    int64_t slabs = (p->k + SLAB - 1) / SLAB;
+    for (int i = 0; i < tables->ntiles; i++) {
+        const struct tile_row *row = &tables->tiles[i];
+        const struct wait_row *waits = tables->waits + row->first_wait;
+        const struct mt_overlap_tile *tile = tile_at(s, row->row + (row->to ? p->rows[0] : 0), row->column);
+        CHECK(tile && row->first == tile->k / SLAB && row->nwaits == tile->nwaits, "tile %d", i);
+        for (int w = 0; w < row->nwaits; w++) {
+            const struct mt_overlap_wait *wait = NULL;
+            for (int v = tile->first_wait; v < tile->first_wait + tile->nwaits; v++)
+                if (mt_overlap_flag_place(p, s->waits[v].flag) == waits[w].place) wait = &s->waits[v];
+            CHECK(wait && wait->from == waits[w].from && wait->count == waits[w].count, "tile %d, wait %d", i, w);
+            CHECK_EQ((row->first + waits[w].slab) % slabs, wait->k / SLAB);
+            CHECK(waits[w].slab < slabs && (!w || waits[w].slab >= waits[w - 1].slab), "tile %d, wait %d", i, w);
+            for (int v = 0; v < w; v++) CHECK(waits[v].place != waits[w].place, "tile %d, waits %d, %d", i, v, w);
+        }
+    }
+}
+
+/* ---- tiles that add ---- */
+
+/* Which tile of a rank's raises a flag of the other's. */
+static const struct tile_row *raiser_of(const struct cuda_fused_tables *tables, int peer, int place) {
+    const struct tile_row *found = NULL;
+    for (int i = 0; i < tables->ntiles; i++)
+        for (int s = tables->tiles[i].first_signal; s < tables->tiles[i].first_signal + tables->tiles[i].nsignals;
+             s++) {
+            if (tables->signals[s].peer != peer || tables->signals[s].place != place) continue;
+            CHECK(!found, "two tiles raise a flag");
+            found = &tables->tiles[i];
+        }
+    return found;
+}
+
+/* All of a rank's own tiles add, each what the peer puts there; nothing else adds. Returns how many. */
+static int check_pairs(const struct job *job, int me) {
+    const struct mt_overlap *p = &job->problem;
+    const struct cuda_fused_tables *mine = &job->tables[me], *theirs = &job->tables[1 - me];
+    int64_t rows = (p->rows[me] + TILE_ROWS - 1) / TILE_ROWS, adding = 0;
+    for (int i = 0; i < mine->ntiles; i++) {
+        const struct tile_row *own = &mine->tiles[i];
+        if (!own->adds) continue;
+        adding++;
+        CHECK(own->nready == 1 && !own->nsignals && !own->nwaits, "tile %d", i);
+        const struct wait_row *wait = &mine->waits[own->first_ready];
+        const struct tile_row *other = raiser_of(theirs, me, wait->place);
+        CHECK(other && wait->from == 1 - me && wait->count == 1 && !wait->lag, "tile %d", i);
+        CHECK(!other->adds && other->to == me && other->row == own->row && other->column == own->column, "tile %d", i);
+        for (int j = 0; j < i; j++)
+            CHECK(!mine->tiles[j].adds || mine->tiles[j].row != own->row || mine->tiles[j].column != own->column);
+    }
+    CHECK_EQ(adding, rows * ((p->cols + TILE_COLUMNS - 1) / TILE_COLUMNS));
+    for (int i = 0; i < mine->nboxes; i++) CHECK_EQ(mine->boxes[i].kind, PUT);
+    return (int)adding;
+}
+
+/* Blocks take tiles in order. One that adds awaits its peer's before it takes another; the flags of the tile before are
+ * raised by then, and those of other tiles only with the block's next. */
+struct block {
+    int tile, unsaid; /* -1: none */
+    bool ended;
+};
+static bool step(struct job *job, int me, struct block *b, int *next, bool *raised[RANKS]) {
+    const struct cuda_fused_tables *t = &job->tables[me];
+    if (b->ended) return false;
+    if (b->tile < 0 && *next < t->ntiles) return b->tile = (*next)++, true;
+    int said = b->unsaid;
+    b->unsaid = -1;
+    for (int s = 0; said >= 0 && s < t->tiles[said].nsignals; s++) {
+        const struct signal_row *signal = &t->signals[t->tiles[said].first_signal + s];
+        raised[signal->peer][signal->place / 8] = true;
+    }
+    if (b->tile < 0) return b->ended = true;
+    const struct tile_row *row = &t->tiles[b->tile];
+    if (row->adds && !raised[me][t->waits[row->first_ready].place / 8]) return said >= 0;
+    b->unsaid = b->tile, b->tile = -1;
     return true;
 }
 
-static void raise_all(struct rank *ranks, const struct rank *r, int first, int count) {
-    for (int i = first; i < first + count; i++)
-        ranks[r->tables.signals[i].peer].flags[r->tables.signals[i].place / 8]++;
-}
-
-static void take_piece(struct rank *r, struct agent *a) {
-    a->row = r->pieces;
-    a->doing = r->pieces < r->tables.npieces ? MOVES : ENDED;
-    r->pieces += a->doing == MOVES;
-}
-
-static void take_tile(struct rank *r, struct agent *a) {
-    if (r->tiles == r->tables.ntiles) {
-        take_piece(r, a);
-        return;
+static void check_order(struct job *job, int number) {
+    enum { MOST = 132 };
+    struct block blocks[RANKS][MOST];
+    bool *raised[RANKS];
+    int next[RANKS] = {0}, count[RANKS];
+    for (int r = 0; r < RANKS; r++) {
+        raised[r] = mt_calloc((size_t)mt_overlap_nflags(&job->problem), sizeof(bool));
+        count[r] = DRAW(30 + r, 3) ? 1 + (int)DRAW(32 + r, 4) : 1 + (int)DRAW(32 + r, MOST);
+        for (int b = 0; b < count[r]; b++) blocks[r][b] = (struct block){-1, -1, false};
     }
-    a->row = r->tiles++, a->doing = LOADS;
-}
-
-/* One step; false: it waits, or has ended. */
-static bool step(struct rank *ranks, struct rank *r, struct agent *a) {
-    const struct tile_row *t = &r->tables.tiles[a->row];
-    switch (a->doing) {
-    case TAKES: take_tile(r, a); return true;
-    case LOADS:
-        if (!there(r, t->first_wait, t->nwaits)) return false;
-        a->doing = STORES;
-        return true;
-    case STORES:
-        if (!there(r, t->first_ready, t->nready)) return false;
-        raise_all(ranks, r, t->first_signal, t->nsignals);
-        take_tile(r, a);
-        return true;
-    case MOVES: {
-        int b = r->tables.pieces[a->row].box;
-        const struct box_row *box = &r->tables.boxes[b];
-        if (!there(r, box->first_wait, box->nwaits)) return false;
-        if (++r->moved[b] == box->pieces) raise_all(ranks, r, box->first_signal, box->nsignals);
-        take_piece(r, a);
-        return true;
+    for (bool went = true; went;) {
+        went = false;
+        for (int r = 0; r < RANKS; r++)
+            for (int b = 0; b < count[r]; b++) went |= step(job, r, &blocks[r][b], &next[r], raised);
     }
-    case ENDED: break;
+    for (int r = 0; r < RANKS; r++) {
+        for (int b = 0; b < count[r]; b++)
+            CHECK(blocks[r][b].ended, "job %d: rank %d waits, on %d and %d blocks", number, r, count[0], count[1]);
+        free(raised[r]);
     }
-    return false;
-}
-
-static void play(struct rank *ranks, int n, const struct mt_overlap *p) {
-    for (int r = 0; r < n; r++) {
-        struct rank *rank = &ranks[r];
-        int blocks = 1 + draw(draw(2) ? 3 : AGENTS - 4);
-        rank->nagents = blocks + 1 + draw(3), rank->tiles = rank->pieces = 0;
-        memset(rank->flags, 0, (size_t)mt_overlap_nflags(p) * sizeof *rank->flags);
-        memset(rank->moved, 0, (size_t)rank->tables.nboxes * sizeof *rank->moved);
-        for (int i = 0; i < rank->nagents; i++) {
-            rank->agents[i] = (struct agent){TAKES, 0};
-            if (i >= blocks) take_piece(rank, &rank->agents[i]);
-        }
-    }
-    for (bool any = true; any;) {
-        any = false;
-        for (int tries = 0; tries < 64 * n; tries++) {
-            struct rank *r = &ranks[draw(n)];
-            any |= step(ranks, r, &r->agents[draw(r->nagents)]);
-        }
-        for (int r = 0; r < n && !any; r++)
-            for (int i = 0; i < ranks[r].nagents && !any; i++) any = step(ranks, &ranks[r], &ranks[r].agents[i]);
-    }
-    for (int r = 0; r < n; r++)
-        for (int i = 0; i < ranks[r].nagents; i++)
-            CHECK(ranks[r].agents[i].doing == ENDED,
-                  "rank %d of %d: agent %d waits in vain, %s of %lld by %lld by %lld", r, n, i,
-                  mt_overlap_name(p->form), (long long)p->m, (long long)p->cols, (long long)p->k);
-}
-
-/* ---- what is added ---- */
-
-static void count_sums(const struct mt_overlap *p, const struct rank *r, int me) {
-    int64_t first, owned = mt_overlap_owned(p, me, &first), base = p->form == MT_OVERLAP_REDUCE ? first : 0;
-    char *seen = mt_calloc((size_t)(owned * p->cols) + 1, 1);
-    for (int i = 0; i < r->tables.ntiles + r->tables.nboxes; i++) {
-        struct box_row box = {.kind = -1};
-        if (i >= r->tables.ntiles) {
-            box = r->tables.boxes[i - r->tables.ntiles];
-        } else if (r->tables.tiles[i].adds) {
-            const struct tile_row *t = &r->tables.tiles[i];
-            box = (struct box_row){.kind = SUM, .row = t->row, .column = t->column};
-            box.columns = (int)(p->cols - t->column < p->tile[1] ? p->cols - t->column : p->tile[1]);
-            CHECK_EQ(t->from_row, first + t->row);
-        }
-        if (box.kind != SUM) continue;
-        int rows = (int)(owned + base - box.row < p->tile[0] ? owned + base - box.row : p->tile[0]);
-        for (int row = 0; row < rows; row++)
-            for (int col = 0; col < box.columns; col++) seen[(box.row - base + row) * p->cols + box.column + col]++;
-    }
-    for (int64_t i = 0; i < owned * p->cols; i++) CHECK_EQ(seen[i], 1);
-    free(seen);
-}
-
-/* ---- problems ---- */
-
-static struct mt_overlap random_problem(int n, int64_t *rows, int64_t *shares) {
-    static const int64_t tiles[][2] = {{128, 256}, {256, 128}, {128, 128}, {64, 64}};
-    const int64_t *tile = tiles[draw(4)];
-    struct mt_overlap p = {.form = (enum mt_overlap_form)draw(MT_OVERLAP_NFORMS),
-                           .n = n,
-                           .rows = rows,
-                           .shares = shares,
-                           .type = MT_BF16,
-                           .out = draw(4) ? MT_BF16 : MT_F32,
-                           .wire = MT_BF16,
-                           .tile = {tile[0], tile[1]},
-                           .mix = draw(4),
-                           .how = MT_OVERLAP_FUSED};
-    int64_t sum = 0;
-    for (int r = 0; r < n; r++) {
-        rows[r] = draw(6) ? 8 * draw(200) : 0;
-        shares[r] = draw(6) ? 64 * (1 + draw(8)) : 0;
-        p.m += rows[r], sum += shares[r];
-    }
-    bool gather = p.form == MT_OVERLAP_GATHER;
-    p.cols = gather ? sum : 8 * (1 + draw(160));
-    p.k = gather ? 64 * (1 + draw(16)) : sum;
-    p.chunk = 1 + draw(600), p.slabs = gather && draw(2) ? 1 + draw(6) : 0;
-    p.direct = p.form == MT_OVERLAP_REDUCE && draw(2), p.keep = gather && draw(4) == 0;
-    return p;
 }
 
 int main(void) {
-    int played = 0, adds = 0;
-    printf("seed %llu\n", (unsigned long long)seed);
-    for (int trial = 0; trial < PROBLEMS; trial++) {
-        stream = (uint64_t)trial, drawn = 0;
-        int64_t rows[RANKS], shares[RANKS];
-        int n = draw(2) ? 2 : 1 + draw(RANKS);
-        struct rank ranks[RANKS] = {0};
-        struct mt_overlap p = random_problem(n, rows, shares);
-        struct mt_err err = MT_ERR_INIT;
-        if (mt_overlap_check(&p, &err)) continue;
-        for (int r = 0; r < n; r++) {
-            mt_overlap_schedule(&p, r, &ranks[r].schedule);
-            cuda_fused_tables_make(&p, r, &ranks[r].schedule, &ranks[r].tables);
-            ranks[r].flags = mt_calloc((size_t)mt_overlap_nflags(&p), sizeof(int));
-            ranks[r].moved = mt_calloc((size_t)ranks[r].tables.nboxes + 1, sizeof(int));
-            if (p.form != MT_OVERLAP_GATHER) count_sums(&p, &ranks[r], r);
-            for (int t = 0; t < ranks[r].tables.ntiles; t++) adds += ranks[r].tables.tiles[t].adds;
+    int adding = 0, without = 0, waiting = 0;
+    for (int number = 0; number < 300; number++) {
+        struct job job;
+        pose(&job, MT_OVERLAP_GATHER, number);
+        for (int r = 0; r < RANKS; r++) check_waits(&job, r);
+        for (int i = 0; i < job.tables[0].ntiles; i++) waiting += job.tables[0].tiles[i].first > 0;
+        release(&job);
+        pose(&job, MT_OVERLAP_SCATTER, number);
+        CHECK(mt_overlap_fused_adds(&job.problem), "job %d", number);
+        for (int r = 0; r < RANKS; r++) {
+            int count = check_pairs(&job, r);
+            adding += count, without += !count;
         }
-        for (int turn = 0; turn < 4; turn++) play(ranks, n, &p);
-        played++;
-        for (int r = 0; r < n; r++) {
-            mt_arena_release(&ranks[r].tables.arena);
-            mt_overlap_schedule_release(&ranks[r].schedule);
-            free(ranks[r].flags), free(ranks[r].moved);
-        }
+        check_order(&job, number);
+        release(&job);
     }
-    printf("%d problems, %d tiles that add\n", played, adds);
-    CHECK(played > PROBLEMS / 2 && adds > 100, "too few of %d", PROBLEMS);
+    CHECK(adding > 1000 && without > 20 && waiting > 1000, "%d tiles add, %d ranks have none, %d tiles begin late",
+          adding, without, waiting);
     return 0;
 }

@@ -1,0 +1,201 @@
+/* The tables of one kernel (kernels/cuda/overlap/tables.c), without a GPU: the kernels of all ranks are simulated in
+ * random order, with any number of blocks and movers, and must end, whatever comes when; so waits have no circle, those
+ * of tiles that add what a peer sends in the same epoch among them. What ranks add covers their rows of the sum once.
+ */
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "kernels/base/number/rng.h"
+#include "kernels/cuda/overlap/tables.h"
+#include "tests/check.h"
+
+enum { RANKS = 4, AGENTS = 24, PROBLEMS = 400 };
+static const uint64_t seed = 20261127;
+
+static uint64_t stream, drawn;
+static int draw(int bound) {
+    return (int)(mt_random_u32(seed, stream, drawn++) % (uint32_t)bound);
+}
+
+/* ---- kernels ---- */
+
+enum doing { TAKES, LOADS, STORES, MOVES, ENDED };
+struct agent { /* a block that multiplies, and then moves; or a mover */
+    enum doing doing;
+    int row; /* of a tile, or piece */
+};
+struct rank {
+    struct mt_overlap_schedule schedule;
+    struct cuda_fused_tables tables;
+    struct agent agents[AGENTS];
+    int nagents, tiles, pieces; /* taken */
+    int *flags, *moved;         /* moved: pieces of a box */
+};
+
+/* Of epoch 1: what is for the epoch before is there. */
+static bool there(const struct rank *r, int first, int count) {
+    for (int w = first; w < first + count; w++) {
+        const struct wait_row *wait = &r->tables.waits[w];
+        if (r->flags[wait->place / 8] < (1 - wait->lag) * wait->count) return false;
+    }
+    return true;
+}
+
+static void raise_all(struct rank *ranks, const struct rank *r, int first, int count) {
+    for (int i = first; i < first + count; i++)
+        ranks[r->tables.signals[i].peer].flags[r->tables.signals[i].place / 8]++;
+}
+
+static void take_piece(struct rank *r, struct agent *a) {
+    a->row = r->pieces;
+    a->doing = r->pieces < r->tables.npieces ? MOVES : ENDED;
+    r->pieces += a->doing == MOVES;
+}
+
+static void take_tile(struct rank *r, struct agent *a) {
+    if (r->tiles == r->tables.ntiles) {
+        take_piece(r, a);
+        return;
+    }
+    a->row = r->tiles++, a->doing = LOADS;
+}
+
+/* One step; false: it waits, or has ended. */
+static bool step(struct rank *ranks, struct rank *r, struct agent *a) {
+    const struct tile_row *t = &r->tables.tiles[a->row];
+    switch (a->doing) {
+    case TAKES: take_tile(r, a); return true;
+    case LOADS:
+        if (!there(r, t->first_wait, t->nwaits)) return false;
+        a->doing = STORES;
+        return true;
+    case STORES:
+        if (!there(r, t->first_ready, t->nready)) return false;
+        raise_all(ranks, r, t->first_signal, t->nsignals);
+        take_tile(r, a);
+        return true;
+    case MOVES: {
+        int b = r->tables.pieces[a->row].box;
+        const struct box_row *box = &r->tables.boxes[b];
+        if (!there(r, box->first_wait, box->nwaits)) return false;
+        if (++r->moved[b] == box->pieces) raise_all(ranks, r, box->first_signal, box->nsignals);
+        take_piece(r, a);
+        return true;
+    }
+    case ENDED: break;
+    }
+    return false;
+}
+
+static void simulate(struct rank *ranks, int n, const struct mt_overlap *p) {
+    for (int r = 0; r < n; r++) {
+        struct rank *rank = &ranks[r];
+        int blocks = 1 + draw(draw(2) ? 3 : AGENTS - 4);
+        rank->nagents = blocks + 1 + draw(3), rank->tiles = rank->pieces = 0;
+        memset(rank->flags, 0, (size_t)mt_overlap_nflags(p) * sizeof *rank->flags);
+        memset(rank->moved, 0, (size_t)rank->tables.nboxes * sizeof *rank->moved);
+        for (int i = 0; i < rank->nagents; i++) {
+            rank->agents[i] = (struct agent){TAKES, 0};
+            if (i >= blocks) take_piece(rank, &rank->agents[i]);
+        }
+    }
+    for (bool any = true; any;) {
+        any = false;
+        for (int tries = 0; tries < 64 * n; tries++) {
+            struct rank *r = &ranks[draw(n)];
+            any |= step(ranks, r, &r->agents[draw(r->nagents)]);
+        }
+        for (int r = 0; r < n && !any; r++)
+            for (int i = 0; i < ranks[r].nagents && !any; i++) any = step(ranks, &ranks[r], &ranks[r].agents[i]);
+    }
+    for (int r = 0; r < n; r++)
+        for (int i = 0; i < ranks[r].nagents; i++)
+            CHECK(ranks[r].agents[i].doing == ENDED,
+                  "rank %d of %d: agent %d waits in vain, %s of %lld by %lld by %lld", r, n, i,
+                  mt_overlap_name(p->form), (long long)p->m, (long long)p->cols, (long long)p->k);
+}
+
+/* ---- what is added ---- */
+
+static void count_sums(const struct mt_overlap *p, const struct rank *r, int me) {
+    int64_t first, owned = mt_overlap_owned(p, me, &first), base = p->form == MT_OVERLAP_REDUCE ? first : 0;
+    char *seen = mt_calloc((size_t)(owned * p->cols) + 1, 1);
+    for (int i = 0; i < r->tables.ntiles + r->tables.nboxes; i++) {
+        struct box_row box = {.kind = -1};
+        if (i >= r->tables.ntiles) {
+            box = r->tables.boxes[i - r->tables.ntiles];
+        } else if (r->tables.tiles[i].adds) {
+            const struct tile_row *t = &r->tables.tiles[i];
+            box = (struct box_row){.kind = SUM, .row = t->row, .column = t->column};
+            box.columns = (int)(p->cols - t->column < p->tile[1] ? p->cols - t->column : p->tile[1]);
+            CHECK_EQ(t->from_row, first + t->row);
+        }
+        if (box.kind != SUM) continue;
+        int rows = (int)(owned + base - box.row < p->tile[0] ? owned + base - box.row : p->tile[0]);
+        for (int row = 0; row < rows; row++)
+            for (int col = 0; col < box.columns; col++) seen[(box.row - base + row) * p->cols + box.column + col]++;
+    }
+    for (int64_t i = 0; i < owned * p->cols; i++) CHECK_EQ(seen[i], 1);
+    free(seen);
+}
+
+/* ---- problems ---- */
+
+static struct mt_overlap random_problem(int n, int64_t *rows, int64_t *shares) {
+    static const int64_t tiles[][2] = {{128, 256}, {256, 128}, {128, 128}, {64, 64}};
+    const int64_t *tile = tiles[draw(4)];
+    struct mt_overlap p = {.form = (enum mt_overlap_form)draw(MT_OVERLAP_NFORMS),
+                           .n = n,
+                           .rows = rows,
+                           .shares = shares,
+                           .type = MT_BF16,
+                           .out = draw(4) ? MT_BF16 : MT_F32,
+                           .wire = MT_BF16,
+                           .tile = {tile[0], tile[1]},
+                           .mix = draw(4),
+                           .how = MT_OVERLAP_FUSED};
+    int64_t sum = 0;
+    for (int r = 0; r < n; r++) {
+        rows[r] = draw(6) ? 8 * draw(200) : 0;
+        shares[r] = draw(6) ? 64 * (1 + draw(8)) : 0;
+        p.m += rows[r], sum += shares[r];
+    }
+    bool gather = p.form == MT_OVERLAP_GATHER;
+    p.cols = gather ? sum : 8 * (1 + draw(160));
+    p.k = gather ? 64 * (1 + draw(16)) : sum;
+    p.chunk = 1 + draw(600), p.slabs = gather && draw(2) ? 1 + draw(6) : 0;
+    p.direct = p.form == MT_OVERLAP_REDUCE && draw(2), p.keep = gather && draw(4) == 0;
+    return p;
+}
+
+int main(void) {
+    int simulated = 0, adds = 0;
+    printf("seed %llu\n", (unsigned long long)seed);
+    for (int trial = 0; trial < PROBLEMS; trial++) {
+        stream = (uint64_t)trial, drawn = 0;
+        int64_t rows[RANKS], shares[RANKS];
+        int n = draw(2) ? 2 : 1 + draw(RANKS);
+        struct rank ranks[RANKS] = {0};
+        struct mt_overlap p = random_problem(n, rows, shares);
+        struct mt_err err = MT_ERR_INIT;
+        if (mt_overlap_check(&p, &err)) continue;
+        for (int r = 0; r < n; r++) {
+            mt_overlap_schedule(&p, r, &ranks[r].schedule);
+            cuda_fused_tables_make(&p, r, &ranks[r].schedule, &ranks[r].tables);
+            ranks[r].flags = mt_calloc((size_t)mt_overlap_nflags(&p), sizeof(int));
+            ranks[r].moved = mt_calloc((size_t)ranks[r].tables.nboxes + 1, sizeof(int));
+            if (p.form != MT_OVERLAP_GATHER) count_sums(&p, &ranks[r], r);
+            for (int t = 0; t < ranks[r].tables.ntiles; t++) adds += ranks[r].tables.tiles[t].adds;
+        }
+        for (int turn = 0; turn < 4; turn++) simulate(ranks, n, &p);
+        simulated++;
+        for (int r = 0; r < n; r++) {
+            mt_arena_release(&ranks[r].tables.arena);
+            mt_overlap_schedule_release(&ranks[r].schedule);
+            free(ranks[r].flags), free(ranks[r].moved);
+        }
+    }
+    printf("%d problems, %d tiles that add\n", simulated, adds);
+    CHECK(simulated > PROBLEMS / 2 && adds > 100, "too few of %d", PROBLEMS);
+    return 0;
+}
