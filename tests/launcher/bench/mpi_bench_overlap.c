@@ -1,5 +1,6 @@
 /* `motley bench overlap` finds wrong results: a put that is dropped or cut short, a tile that is never computed, a
- * collective that is left out. Right ones pass, of every type, also with more rows than operands have different ones.
+ * collective that is left out, of f32. Right ones pass, of both types, also with more rows than operands have different
+ * ones.
  * ranks: 2 3 */
 #include <mpi.h>
 
@@ -38,7 +39,7 @@ int main(void) {
         struct mt_bench_overlap bench = {.options = &options, .doc = MT_TABLES_INIT};
         CHECK_OK(mt_bench_overlap_open(&bench, &err), err);
         for (int form = 0; form < MT_OVERLAP_NFORMS; form++)
-            for (int wrong = 0; wrong <= NWRONG + 1; wrong++) {
+            for (int wrong = type ? NWRONG : 0; wrong <= NWRONG + 1; wrong++) {
                 struct mt_bench_case c;
                 const int64_t *extents = wrong > NWRONG ? tall : shape;
                 CHECK_OK(mt_bench_case_init(&c, &bench, (enum mt_overlap_form)form, extents, &err), err);
