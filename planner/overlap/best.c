@@ -25,6 +25,12 @@ int mt_overlap_fused_streams(const struct mt_overlap *p, int blocks) {
     return puts < STREAMS ? (int)puts : STREAMS;
 }
 
+int mt_overlap_fused_movers(const struct mt_overlap *p, int blocks) {
+    enum { WARPS = 3, PIECE = 4096 /* elements, of a warp */ };
+    int64_t pieces = p->tile[0] * p->tile[1] / PIECE, movers = blocks * WARPS / (pieces < 1 ? 1 : pieces);
+    return movers < 1 ? 1 : (int)movers;
+}
+
 int mt_overlap_fused_unsent(const struct mt_overlap *p, int blocks) {
     if (p->form == MT_OVERLAP_GATHER) return 0;
     return p->direct ? blocks * (p->n > 1 ? p->n - 1 : 1) : blocks;

@@ -56,6 +56,9 @@ enum mt_status mt_overlap_predict(const struct mt_overlap *problem, const struct
 /* Puts of a gather that one kernel of `blocks` blocks has on their way at a time, or copy engines; of other forms, of
  * tiles. */
 int mt_overlap_fused_streams(const struct mt_overlap *problem, int blocks);
+/* Tiles that are added or copied at a time by the movers of one kernel of so many blocks: beside what these multiply.
+ */
+int mt_overlap_fused_movers(const struct mt_overlap *problem, int blocks);
 /* Of one kernel on so many multiprocessors: a tile of each. */
 int mt_overlap_fused_unsent(const struct mt_overlap *problem, int blocks);
 

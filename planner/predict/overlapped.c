@@ -108,7 +108,8 @@ static struct mt_cost rate_of_fused(const struct mt_costs *costs, int rank, cons
     rates->whole_tiles = true;
     rates->within = true;
     rates->tile_s = fused_tile_s;
-    rates->memory_Bps /= rates->workers;
+    rates->movers = mt_overlap_fused_movers(p, rates->workers);
+    rates->memory_Bps /= rates->movers;
     rates->unsent = mt_overlap_fused_unsent(p, rates->workers);
     rates->streams = mt_overlap_fused_streams(p, rates->workers);
     return cost;

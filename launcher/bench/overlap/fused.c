@@ -16,8 +16,6 @@
 
 /* Of a tile, for its pipeline and its epilogue: measured on an H200. */
 static const double fused_tile_s = 2.2e-6;
-/* A mover warp takes PIECE elements; three warps of each block move. */
-enum { WARPS = 3, PIECE = 4096 };
 
 static bool same_tile(const int64_t a[2], const int64_t b[2]) {
     return a[0] == b[0] && a[1] == b[1];
@@ -38,12 +36,6 @@ struct own {
     double flops, tile_s, memory_Bps; /* of a worker, and of a mover */
 };
 
-/* Pieces of a tile that is added. */
-static int64_t pieces_of(const int64_t tile[2]) {
-    int64_t pieces = tile[0] * tile[1] / PIECE;
-    return pieces < 1 ? 1 : pieces;
-}
-
 static struct own find_own(const struct mt_bench_case *c, const struct mt_overlap *p) {
     const struct mt_bench_variant *tiles = mt_bench_fused_part_of(c, MT_BENCH_TILES, p->tile);
     const struct mt_bench_variant *sums = mt_bench_fused_part_of(c, MT_BENCH_SUMS, NULL);
@@ -58,7 +50,7 @@ static struct own find_own(const struct mt_bench_case *c, const struct mt_overla
     if (!sums) return own;
     double launch_s = mt_bench_fused_part_of(c, MT_BENCH_FLAGS, NULL)->median_s / 2;
     double sums_s = mt_bench_own_median(c, sums);
-    own.movers = (int)fmax(1, (double)(own.workers * WARPS) / (double)pieces_of(p->tile));
+    own.movers = mt_overlap_fused_movers(p, own.workers);
     own.memory_Bps =
         mt_bench_bytes_of_sums(&sums->problem, &sums->schedule) / fmax(sums_s / 2, sums_s - launch_s) / own.movers;
     return own;
