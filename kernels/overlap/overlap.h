@@ -117,12 +117,12 @@ static inline bool mt_overlap_contributes(const struct mt_overlap *problem, int 
 /* A gather's slabs: how many there are, at most `slabs`; those of other forms are one. Slab i begins at the column of A
  * that is returned, and has *cols: equally many, but for the last; whole multiples of 64 where K has as many.
  *
- * A range of columns of all rows takes some channels of memory more than others; so with slabs a chunk is cut into
- * *strips*, where tiles and chunks begin, both counted from the begin of the share. A put is a slab of a strip, with a
- * flag of its own. Of a chunk in step 0 one slab of each strip is put, in step 1 another of each, and so on: slab
- * (i + step) % slabs where the strip's rows are in the share's i-th tile. So at any time all slabs are on their way; a
- * tile begins with its strip's first. Slabs are *rotated* so only where all but the last have a multiple of 64 columns;
- * else step i is slab i of every strip. Groups, where there are any, are chunks, strips and tiles. */
+ * Between two H100, beside a GEMM, puts of one range of columns of all rows were slow; so with slabs a chunk is cut
+ * into *strips*, where tiles and chunks begin, both counted from the begin of the share. A put is a slab of a strip,
+ * with a flag of its own. Of a chunk in step 0 one slab of each strip is put, in step 1 another of each, and so on:
+ * slab (i + step) % slabs where the strip's rows are in the share's i-th tile. So at any time all slabs are on their
+ * way; a tile begins with its strip's first. Slabs are *rotated* so only where all but the last have a multiple of 64
+ * columns; else step i is slab i of every strip. Groups, where there are any, are chunks, strips and tiles. */
 enum { MT_OVERLAP_MOST_SLABS = 256, MT_OVERLAP_SLAB_UNIT = 64 };
 int mt_overlap_nslabs(const struct mt_overlap *problem);
 int64_t mt_overlap_slab(const struct mt_overlap *problem, int i, int64_t *cols);

@@ -103,8 +103,8 @@ template <level L> __device__ inline void quiet() {
 
 /* ---- wait, test ---- */
 
-/* Without order: to look at a word again and again. An acquiring load drops what the multiprocessor has in its L1
- * cache, and a few warps that spin on such loads slow down all others of it by tens of times. */
+/* Without order: to look at a word again and again. An acquiring load also invalidates the multiprocessor's L1 cache
+ * (CCTL.IVALL), which spinning warps should not do to the others. */
 __device__ inline u64 word_look(const u64 *word) {
     u64 value;
     asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");

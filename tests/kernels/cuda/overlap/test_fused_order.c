@@ -9,7 +9,7 @@
 #include "kernels/cuda/overlap/tables.h"
 #include "tests/check.h"
 
-enum { RANKS = 4, AGENTS = 24, PROBLEMS = 400 };
+enum { RANKS = 4, AGENTS = 136, PROBLEMS = 400 };
 static const uint64_t seed = 20261127;
 
 static uint64_t stream, drawn;
@@ -22,7 +22,8 @@ static int draw(int bound) {
 enum doing { TAKES, LOADS, STORES, MOVES, ENDED };
 struct agent { /* a block that multiplies, and then moves; or a mover */
     enum doing doing;
-    int row; /* of a tile, or piece */
+    int row;    /* of a tile, or piece */
+    int unsaid; /* the tile before, whose flags are raised while this one is multiplied; -1: none */
 };
 struct rank {
     struct mt_overlap_schedule schedule;
@@ -52,8 +53,15 @@ static void take_piece(struct rank *r, struct agent *a) {
     r->pieces += a->doing == MOVES;
 }
 
-static void take_tile(struct rank *r, struct agent *a) {
+static void say(struct rank *ranks, const struct rank *r, struct agent *a) {
+    const struct tile_row *t = a->unsaid < 0 ? NULL : &r->tables.tiles[a->unsaid];
+    if (t) raise_all(ranks, r, t->first_signal, t->nsignals);
+    a->unsaid = -1;
+}
+
+static void take_tile(struct rank *ranks, struct rank *r, struct agent *a) {
     if (r->tiles == r->tables.ntiles) {
+        say(ranks, r, a);
         take_piece(r, a);
         return;
     }
@@ -64,15 +72,16 @@ static void take_tile(struct rank *r, struct agent *a) {
 static bool step(struct rank *ranks, struct rank *r, struct agent *a) {
     const struct tile_row *t = &r->tables.tiles[a->row];
     switch (a->doing) {
-    case TAKES: take_tile(r, a); return true;
+    case TAKES: take_tile(ranks, r, a); return true;
     case LOADS:
         if (!there(r, t->first_wait, t->nwaits)) return false;
+        say(ranks, r, a);
         a->doing = STORES;
         return true;
     case STORES:
         if (!there(r, t->first_ready, t->nready)) return false;
-        raise_all(ranks, r, t->first_signal, t->nsignals);
-        take_tile(r, a);
+        a->unsaid = a->row;
+        take_tile(ranks, r, a);
         return true;
     case MOVES: {
         int b = r->tables.pieces[a->row].box;
@@ -95,7 +104,7 @@ static void simulate(struct rank *ranks, int n, const struct mt_overlap *p) {
         memset(rank->flags, 0, (size_t)mt_overlap_nflags(p) * sizeof *rank->flags);
         memset(rank->moved, 0, (size_t)rank->tables.nboxes * sizeof *rank->moved);
         for (int i = 0; i < rank->nagents; i++) {
-            rank->agents[i] = (struct agent){TAKES, 0};
+            rank->agents[i] = (struct agent){TAKES, 0, -1};
             if (i >= blocks) take_piece(rank, &rank->agents[i]);
         }
     }

@@ -1,5 +1,5 @@
 /* The tables of one kernel, which need no GPU: what a tile awaits, by the schedule; and tiles that add: each has one of
- * the peer's, at the same place, and no order makes a circle, on any number of multiprocessors. */
+ * the peer's, at the same place. That no order makes a circle is test_fused_order's. */
 #include "kernels/base/number/rng.h"
 #include "kernels/cuda/overlap/tables.h"
 #include "tests/check.h"
@@ -121,51 +121,6 @@ static int check_pairs(const struct job *job, int me) {
     return (int)adding;
 }
 
-/* Blocks take tiles in order. One that adds awaits its peer's before it takes another; the flags of the tile before are
- * raised by then, and those of other tiles only with the block's next. */
-struct block {
-    int tile, unsaid; /* -1: none */
-    bool ended;
-};
-static bool step(struct job *job, int me, struct block *b, int *next, bool *raised[RANKS]) {
-    const struct cuda_fused_tables *t = &job->tables[me];
-    if (b->ended) return false;
-    if (b->tile < 0 && *next < t->ntiles) return b->tile = (*next)++, true;
-    int said = b->unsaid;
-    b->unsaid = -1;
-    for (int s = 0; said >= 0 && s < t->tiles[said].nsignals; s++) {
-        const struct signal_row *signal = &t->signals[t->tiles[said].first_signal + s];
-        raised[signal->peer][signal->place / 8] = true;
-    }
-    if (b->tile < 0) return b->ended = true;
-    const struct tile_row *row = &t->tiles[b->tile];
-    if (row->adds && !raised[me][t->waits[row->first_ready].place / 8]) return said >= 0;
-    b->unsaid = b->tile, b->tile = -1;
-    return true;
-}
-
-static void check_order(struct job *job, int number) {
-    enum { MOST = 132 };
-    struct block blocks[RANKS][MOST];
-    bool *raised[RANKS];
-    int next[RANKS] = {0}, count[RANKS];
-    for (int r = 0; r < RANKS; r++) {
-        raised[r] = mt_calloc((size_t)mt_overlap_nflags(&job->problem), sizeof(bool));
-        count[r] = DRAW(30 + r, 3) ? 1 + (int)DRAW(32 + r, 4) : 1 + (int)DRAW(32 + r, MOST);
-        for (int b = 0; b < count[r]; b++) blocks[r][b] = (struct block){-1, -1, false};
-    }
-    for (bool went = true; went;) {
-        went = false;
-        for (int r = 0; r < RANKS; r++)
-            for (int b = 0; b < count[r]; b++) went |= step(job, r, &blocks[r][b], &next[r], raised);
-    }
-    for (int r = 0; r < RANKS; r++) {
-        for (int b = 0; b < count[r]; b++)
-            CHECK(blocks[r][b].ended, "job %d: rank %d waits, on %d and %d blocks", number, r, count[0], count[1]);
-        free(raised[r]);
-    }
-}
-
 int main(void) {
     int adding = 0, without = 0, waiting = 0;
     for (int number = 0; number < 300; number++) {
@@ -180,7 +135,6 @@ int main(void) {
             int count = check_pairs(&job, r);
             adding += count, without += !count;
         }
-        check_order(&job, number);
         release(&job);
     }
     CHECK(adding > 1000 && without > 20 && waiting > 1000, "%d tiles add, %d ranks have none, %d tiles begin late",
