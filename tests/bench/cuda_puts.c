@@ -140,6 +140,55 @@ static void with_gemm(bool bulk, bool quick) {
     mt_device_free(device, y.data);
 }
 
+/* ---- both ways ---- */
+
+/* Both ranks put to each other at the same time; of the slowest. */
+static void both_ways(const char *when) {
+    static const struct mt_put_probe probes[] = {
+        {MT_PUT_ENGINE, .size_bytes = 64 << 20, .repeats = 8},
+        {MT_PUT_STORES, .size_bytes = 64 << 20, .repeats = 8, .blocks = 132, .flight_bytes = 32 << 10},
+        {MT_PUT_BULK, .size_bytes = 64 << 20, .repeats = 8, .blocks = 132, .flight_bytes = 32 << 10},
+    };
+    double each_s[3];
+    for (int i = 0; i < 3; i++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        each_s[i] = put_s(probes[i]);
+    }
+    MPI_Allreduce(MPI_IN_PLACE, each_s, 3, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    if (!rank)
+        printf("  %-24s engine %6.1f  stores %6.1f  bulk %6.1f\n", when, rate(64 << 20, each_s[0]),
+               rate(64 << 20, each_s[1]), rate(64 << 20, each_s[2]));
+}
+
+static void burn(void) {
+    struct mt_tensor x[2] = {matrix(MT_BF16), matrix(MT_BF16)}, y = matrix(MT_BF16);
+    struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1};
+    struct mt_call call = {.kind = MT_OP_matmul, .attr = &attr, .nin = 2, .nout = 1, .in = x, .out = &y};
+    const struct mt_backend *backend = mt_device_backend(device, &call);
+    void *scratch = NULL;
+    int64_t scratch_bytes = backend->scratch_bytes(&call);
+    if (scratch_bytes) CHECK_OK(mt_device_alloc(device, scratch_bytes, &scratch, &err), err);
+    call.scratch = scratch;
+    for (int i = 0; i < 100; i++) gemms_s(backend, &call);
+    if (scratch) mt_device_free(device, scratch);
+    for (int i = 0; i < 2; i++) mt_device_free(device, x[i].data);
+    mt_device_free(device, y.data);
+}
+
+/* At rest, after a second of GEMMs, and both again where NCCL is open. */
+static void all_both_ways(void) {
+    if (!rank) printf("64 MiB both ways, GB/s\n");
+    both_ways("at rest");
+    burn();
+    both_ways("after GEMMs");
+    struct mt_comm *comm = cuda_ranks_comm(deadline_s);
+    both_ways("NCCL open");
+    burn();
+    both_ways("NCCL open, after GEMMs");
+    mt_comm_free(comm);
+    both_ways("NCCL closed");
+}
+
 /* ---- messages ---- */
 
 static void messages(void) {
@@ -180,8 +229,9 @@ int main(int argc, char **argv) {
     CHECK_OK(mt_device_export(device, here, handle[rank], &err), err);
     for (int r = 0; r < 2; r++) MPI_Bcast(handle[r], MT_DEVICE_HANDLE_BYTES, MPI_BYTE, r, MPI_COMM_WORLD);
     CHECK_OK(mt_device_import(device, handle[!rank], &there, &err), err);
+    if (!rank) printf("%s\n", mt_device_describe(device));
+    all_both_ways();
     if (!rank) {
-        printf("%s\n", mt_device_describe(device));
         engine();
         kernels(MT_PUT_STORES, "stores", 1 << 10, 32 << 10, quick);
         bool bulk = kernels(MT_PUT_BULK, "bulk copies", 2 << 10, 128 << 10, quick);
