@@ -5,6 +5,8 @@
 enum {
     MOST_RANKS = 8,
     UNIT = 8,             /* elements, of columns and K */
+    MOST_FEW = 256,       /* rows */
+    FEW_COLS = 64,        /* of a tile of few rows, or twice as many */
     ALIGN = 16,           /* bytes, for TMA */
     TOGETHER = 128 * 192, /* elements of the tiles that are stored while the next is multiplied (tiles.def) */
 };
@@ -42,10 +44,28 @@ static bool puts_await_nothing(const struct mt_overlap *p) {
     return true;
 }
 
+bool mt_overlap_fused_few(const struct mt_overlap *p) {
+    bool form = p->form == MT_OVERLAP_GATHER ? p->joint : p->form == MT_OVERLAP_REDUCE && p->direct;
+    bool types = mt_type_is_half(p->type) && p->out == p->type && p->wire == p->type;
+    return form && types && p->m >= 1 && p->m <= MOST_FEW && p->tile[0] >= p->m &&
+           (p->tile[1] == FEW_COLS || p->tile[1] == 2 * FEW_COLS) && !p->ngroups;
+}
+
+/* Of few rows A is multiplied as it lies, from the begin of each rank's K. */
+static bool serves_few(const struct mt_overlap *p, int me, bool trans_a, bool trans_b, bool trans_out) {
+    bool gather = p->form == MT_OVERLAP_GATHER;
+    int64_t k = gather ? p->k : p->shares[me], columns = gather ? p->shares[me] : p->cols;
+    if (p->n > MOST_RANKS || trans_a || trans_out || p->keep || !fits(p) || !p->k) return false;
+    for (int r = 0; r < p->n && !gather; r++)
+        if (!mt_overlap_contributes(p, r)) return false;
+    return aligned(k, p->type) && aligned(trans_b ? k : columns, p->type) && columns % UNIT == 0;
+}
+
 bool mt_overlap_fused_serves(const struct mt_overlap *p, int me, bool trans_a, bool trans_b, bool trans_out) {
     bool gather = p->form == MT_OVERLAP_GATHER, half_out = mt_type_is_half(p->out);
     int64_t k = gather ? p->k : p->shares[me], columns = gather ? p->shares[me] : p->cols;
-    if (p->n > MOST_RANKS || trans_out || !fits(p)) return false;
+    if (mt_overlap_fused_few(p)) return serves_few(p, me, trans_a, trans_b, trans_out);
+    if (p->joint || p->n > MOST_RANKS || trans_out || !fits(p)) return false;
     if (!mt_type_is_half(p->type) || !(half_out || p->out == MT_F32) || (p->wire != p->type && p->wire != MT_F32))
         return false;
     if (gather && !slabs_begin_well(p)) return false;
@@ -103,4 +123,10 @@ bool mt_overlap_fused_tile(const struct mt_overlap *p, int i, int multiprocessor
     if (i >= NLARGE + NSMALLER || tiles_of(p, 128, 128) >= multiprocessors) return false;
     tile[0] = smaller[i - NLARGE][0], tile[1] = smaller[i - NLARGE][1];
     return true;
+}
+
+bool mt_overlap_few_tile(const struct mt_overlap *p, int i, int64_t tile[2]) {
+    enum { NTILES_OF_FEW = 2 };
+    if (p->form == MT_OVERLAP_SCATTER || p->m < 1 || p->m > MOST_FEW || i >= NTILES_OF_FEW) return false;
+    return tile[0] = p->m, tile[1] = FEW_COLS << i, true;
 }

@@ -4,7 +4,10 @@
  * whose chunks arrive first, and so on. A tile has rows of one rank only, begins with the slab of its rows that is put
  * first, and awaits each slab where it comes to it. So the first tiles of a chunk begin soon after the chunk does, and
  * after the last byte there is a slab to multiply, not whole tiles. Last come the copies, where the gathered operand is
- * kept. */
+ * kept.
+ *
+ * Joint tiles are of the matrix in staging, where a rank puts its own rows after its peers', which have a way to go;
+ * each awaits all chunks of its rows. */
 #include "kernels/overlap/internal.h"
 
 /* How many multiples of a chunk's rows, or of a tile's, are in (0, row]. */
@@ -112,11 +115,37 @@ static void add_tiles(const struct mt_overlap *p, int me, int of, bool copies, s
         }
 }
 
+/* The chunks of all ranks that have some of the rows [row, + rows): a rank's own come first, then as they arrive. */
+static void await_rows(const struct mt_overlap *p, int me, int64_t row, int64_t rows,
+                       struct mt_overlap_schedule *schedule) {
+    for (int k = 0; k < p->n; k++) {
+        int of = (me + p->n - k) % p->n;
+        int64_t first = row - mt_overlap_start(p->rows, of), end = first + rows, before = strips_before(p, of);
+        if (first < 0) first = 0;
+        if (end > p->rows[of]) end = p->rows[of];
+        for (int64_t s = first / p->chunk; s * p->chunk < end && first < end; s++)
+            mt_overlap_await(schedule, (struct mt_overlap_wait){.flag = (int)(before + s), .from = of, .count = 1});
+    }
+}
+
+static void add_joint_tiles(const struct mt_overlap *p, int me, struct mt_overlap_schedule *schedule) {
+    for (int64_t i = 0; i < mt_overlap_pieces(p->m, p->tile[0]); i++)
+        for (int64_t j = 0; j < mt_overlap_pieces(p->shares[me], p->tile[1]); j++) {
+            struct mt_overlap_tile tile = {.kind = MT_TILE_MATMUL, .from = MT_OVERLAP_STAGED, .to = MT_OVERLAP_OUT};
+            tile.row = tile.from_row = mt_overlap_piece(p->m, p->tile[0], i, &tile.rows);
+            tile.col = mt_overlap_piece(p->shares[me], p->tile[1], j, &tile.cols);
+            await_rows(p, me, tile.row, tile.rows, schedule);
+            mt_overlap_add_tile(schedule, tile);
+        }
+}
+
 void mt_overlap_gather(const struct mt_overlap *p, int me, struct mt_overlap_schedule *schedule) {
     for (int k = 1; k < p->n; k++) {
         int peer = (me + k) % p->n;
         if (p->shares[peer] || p->keep) put_rows(p, me, peer, schedule);
     }
-    for (int copies = 0; copies <= p->keep; copies++)
+    if (p->joint && p->shares[me]) put_rows(p, me, me, schedule);
+    if (p->joint) add_joint_tiles(p, me, schedule);
+    for (int copies = p->joint; copies <= p->keep; copies++)
         for (int k = 0; k < p->n; k++) add_tiles(p, me, (me + p->n - k) % p->n, copies, schedule);
 }

@@ -224,6 +224,13 @@ enum mt_status mt_overlap_check(const struct mt_overlap *p, struct mt_err *err) 
     if (p->engines && (p->form != MT_OVERLAP_GATHER || p->how != MT_OVERLAP_FUSED || p->slabs > 1))
         return mt_fail(err, MT_EINPUT,
                        "%s: puts by copy engines; only AllGather+GEMM in one kernel without slabs has any", name);
+    if (p->joint && p->form != MT_OVERLAP_GATHER)
+        return mt_fail(err, MT_EINPUT, "%s: only AllGather+GEMM has joint tiles", name);
+    if (p->joint && (p->slabs > 1 || p->ngroups || p->engines))
+        return mt_fail(err, MT_EINPUT, "%s: joint tiles, and %s", name,
+                       p->slabs > 1 ? "K in slabs"
+                       : p->ngroups ? "groups of rows"
+                                    : "puts by copy engines");
     if (p->tf32 && p->type != MT_F32)
         return mt_fail(err, MT_EINPUT, "%s: operands of type %s as tf32", name, mt_type_name(p->type));
     for (int r = 0; r < p->n; r++) {
@@ -255,8 +262,8 @@ bool mt_overlap_equal(const struct mt_overlap *a, const struct mt_overlap *b) {
     return a->form == b->form && a->n == b->n && a->m == b->m && a->cols == b->cols && a->k == b->k &&
            a->type == b->type && a->out == b->out && a->wire == b->wire && a->tile[0] == b->tile[0] &&
            a->tile[1] == b->tile[1] && a->chunk == b->chunk && a->slabs == b->slabs && a->mix == b->mix &&
-           a->direct == b->direct && a->keep == b->keep && a->engines == b->engines && a->tf32 == b->tf32 &&
-           a->how == b->how && a->ngroups == b->ngroups &&
+           a->direct == b->direct && a->keep == b->keep && a->engines == b->engines && a->joint == b->joint &&
+           a->tf32 == b->tf32 && a->how == b->how && a->ngroups == b->ngroups &&
            (!a->ngroups || !memcmp(a->groups, b->groups, (size_t)a->ngroups * sizeof *a->groups)) &&
            (!a->n || (!memcmp(a->rows, b->rows, (size_t)a->n * sizeof *a->rows) &&
                       !memcmp(a->shares, b->shares, (size_t)a->n * sizeof *a->shares)));

@@ -30,6 +30,11 @@
  * the accumulation type: equal bits in every run. With `direct`, each rank of a reduce owns all rows: less latency, n
  * times the bytes.
  *
+ * A gather's tile has rows of one rank, so each column of B is read once for every rank. Of a GEMM with few rows the
+ * time is that of reading B: with `joint` a tile's rows are those of all ranks, as far as it reaches, and it awaits all
+ * puts of them. Its rows are contiguous in STAGED alone, so a rank puts its own rows there too, last; they have neither
+ * slabs nor groups.
+ *
  * A gather's tiles on a CPU, those of a rank's own rows too, are multiplied slab by slab, and the slabs' sums are added
  * in the tile's order, in the accumulation type: so bits depend on how many slabs there are and on where tiles begin,
  * which the problem says, but not on what arrives when, and are the same in every run. One kernel of a GPU adds on in
@@ -83,6 +88,7 @@ struct mt_overlap {
     bool direct;  /* reduce: every rank adds all rows */
     bool keep;    /* gather: A as a whole is a result as well, of all ranks */
     bool engines; /* gather in one kernel, without slabs: copy engines put, not the kernel */
+    bool joint;   /* gather: a tile spans the rows of all ranks; a rank puts its own rows into its own staging too */
     bool tf32;    /* operands of f32 are rounded to tf32 (op.h) */
     /* The implementation that tiles were chosen for, and that devices which have it try first. */
     enum mt_overlap_how how;
@@ -96,7 +102,7 @@ enum mt_overlap_buffer {
     MT_OVERLAP_PARTIAL, /* its partial sums for others, of the wire type: m by cols */
     MT_OVERLAP_OUT,     /* its result */
     MT_OVERLAP_WHOLE,   /* A, gathered, as a result */
-    MT_OVERLAP_STAGED,  /* window: A, gathered; a rank's own rows stay in A */
+    MT_OVERLAP_STAGED,  /* window: A, gathered; a rank's own rows stay in A, unless its tiles are joint */
     MT_OVERLAP_SLOTS,   /* window: partial sums of the rows it owns, a block of rows for each rank */
     MT_OVERLAP_RESULT,  /* window: the sums of all rows, rounded to the wire type */
     MT_OVERLAP_NBUFFERS
@@ -189,7 +195,8 @@ struct mt_overlap_schedule {
     { 0 }
 
 /* MT_EINPUT for a problem that is none: shares that do not sum up, an unknown type, a tile without rows, a gather of
- * rows without columns (k = 0), slabs or engines of another form, more flags than an int counts. */
+ * rows without columns (k = 0), slabs, engines or joint tiles of another form or together, more flags than an int
+ * counts. */
 enum mt_status mt_overlap_check(const struct mt_overlap *problem, struct mt_err *err);
 /* Fill in what a problem leaves open: its tiles, its puts of a tile's rows, and whether a small reduce is direct. */
 void mt_overlap_choose_tiles(struct mt_overlap *problem);
@@ -198,8 +205,16 @@ bool mt_overlap_equal(const struct mt_overlap *a, const struct mt_overlap *b);
 
 /* Whether MT_OVERLAP_FUSED runs such a problem at all, on a GPU that has it (compute capability 9.0) with a tile that
  * it has: 128 by 256, 192, 128 or 64, 256 by 128, or 64 by 256, 128 or 64. Transposes are those of the operands.
- * Copy engines await nothing, so all ranks must have something to send to each other (ready flags). */
+ * Copy engines await nothing, so all ranks must have something to send to each other (ready flags). Problems of few
+ * rows have tiles of their own, all ranks a part in the sums, no transposed A and result, and keep no operand. */
 bool mt_overlap_fused_serves(const struct mt_overlap *problem, int me, bool trans_a, bool trans_b, bool trans_out);
+/* Whether one kernel runs the problem by its form for few rows: a joint gather or a direct reduce of at most
+ * 256 rows, which one tile of 64 or 128 columns spans, all of one half type. All its tiles run at once, each on as many
+ * multiprocessors as fit, which divide K. */
+bool mt_overlap_fused_few(const struct mt_overlap *problem);
+/* Tile `i` of those that such a problem may have, all rows by 64 and by 128; false: there are no more, or the problem
+ * has too many rows or another form. */
+bool mt_overlap_few_tile(const struct mt_overlap *problem, int i, int64_t tile[2]);
 /* Whether one kernel adds what the peer sends to a rank's own tiles as it stores them: the sums of two ranks, in one
  * half type. Others are added beside, from slots in memory. */
 bool mt_overlap_fused_adds(const struct mt_overlap *problem);

@@ -105,9 +105,10 @@ static int64_t lay_out(struct run *run, char *memory) {
 
 /* Rows of the tiles that a rank multiplies, each number once; how many. sizes: room for n (groups + 2). */
 static int tile_rows(const struct mt_overlap *p, int me, int64_t *sizes) {
+    bool whole = p->direct || p->joint; /* not each owner's by itself */
     int count = 0;
-    for (int owner = p->direct ? me : 0; owner < (p->direct ? me + 1 : p->n); owner++) {
-        int64_t first, owned = mt_overlap_owned(p, owner, &first);
+    for (int owner = whole ? me : 0; owner < (whole ? me + 1 : p->n); owner++) {
+        int64_t first, owned = p->joint ? p->m : mt_overlap_owned(p, owner, &first);
         int64_t pieces = mt_overlap_row_pieces(p, owned, p->tile[0]), size;
         for (int64_t i = 0; i < pieces; i++) {
             if (i > p->ngroups && i < pieces - 1) i = pieces - 1; /* those between are alike */

@@ -66,6 +66,12 @@ static inline void job_init(struct job *job, int n, int number, uint64_t seed) {
 #undef DRAW
 }
 
+/* A gather with joint tiles instead, which have neither slabs nor groups. */
+static inline void job_join(struct job *job) {
+    job->problem.joint = true;
+    job->problem.slabs = 0, job->problem.groups = NULL, job->problem.ngroups = 0;
+}
+
 /* Elements of the whole A and B, rounded to the type. */
 static inline double job_element(const struct mt_overlap *p, int matrix, int64_t row, int64_t col) {
     double value = 0, x = mt_random_uniform(5, (uint64_t)matrix, (uint64_t)(row * 1000 + col)) * 2 - 1;

@@ -36,31 +36,36 @@ static void test_silence(struct mt_comm *comm, int rank, int n) {
     mt_window_free(window);
 }
 
+static void test_job(struct mt_comm *comm, const struct job *job, int number, int n) {
+    struct mt_err err = MT_ERR_INIT;
+    int node[JOB_RANKS];
+    uint64_t hash[3] = {0};
+    for (int map = 0; map < 3; map++) { /* one host; a host each; hosts of two */
+        struct mt_window *window;
+        if (map && number / JOB_NFORMS % 3 != 1) continue;
+        for (int r = 0; r < n; r++) node[r] = map == 1 ? r : r / 2;
+        CHECK_OK(mt_window_new(comm, map ? node : NULL, mt_overlap_window_bytes(&job->problem), 60, &window, &err),
+                 err);
+        hash[map] = job_run(job, window, &mt_backend_c, number % 3 == 0, mt_overlap_name(job->problem.form));
+        CHECK(hash[map] == hash[0], "job %d: other bits between hosts", number);
+        mt_window_free(window);
+    }
+    uint64_t of_first = hash[0];
+    MPI_Bcast(&of_first, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+    if (job->problem.form == MT_OVERLAP_REDUCE) CHECK(of_first == hash[0], "job %d: replicas differ", number);
+}
+
 int main(int argc, char **argv) {
     struct world world = world_open(&argc, &argv);
-    struct mt_comm *comm = world.comm;
-    struct mt_err err = MT_ERR_INIT;
-    int rank = world.rank, n = world.n;
-    int node[JOB_RANKS];
     for (int number = 0; number < JOB_NFORMS * JOB_NTYPES; number++) {
         struct job job;
-        uint64_t hash[3] = {0};
-        job_init(&job, n, number, seed);
-        for (int map = 0; map < 3; map++) { /* one host; a host each; hosts of two */
-            struct mt_window *window;
-            if (map && number / JOB_NFORMS % 3 != 1) continue;
-            for (int r = 0; r < n; r++) node[r] = map == 1 ? r : r / 2;
-            CHECK_OK(mt_window_new(comm, map ? node : NULL, mt_overlap_window_bytes(&job.problem), 60, &window, &err),
-                     err);
-            hash[map] = job_run(&job, window, &mt_backend_c, number % 3 == 0, mt_overlap_name(job.problem.form));
-            CHECK(hash[map] == hash[0], "job %d: other bits between hosts", number);
-            mt_window_free(window);
-        }
-        uint64_t of_first = hash[0];
-        MPI_Bcast(&of_first, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
-        if (job.problem.form == MT_OVERLAP_REDUCE) CHECK(of_first == hash[0], "job %d: replicas differ", number);
+        job_init(&job, world.n, number, seed);
+        test_job(world.comm, &job, number, world.n);
+        if (job.problem.form != MT_OVERLAP_GATHER) continue;
+        job_join(&job);
+        test_job(world.comm, &job, number, world.n);
     }
-    test_silence(comm, rank, n);
+    test_silence(world.comm, world.rank, world.n);
     world_close(&world);
     return 0;
 }

@@ -54,24 +54,32 @@ static void *run(void *of) {
     return NULL;
 }
 
+static void run_all(const struct job *job, int number) {
+    struct mt_window *windows[JOB_RANKS];
+    struct part parts[JOB_RANKS];
+    pthread_t threads[JOB_RANKS];
+    int n = job->problem.n;
+    mt_window_local_new(n, mt_overlap_window_bytes(&job->problem), 60, windows);
+    for (int r = 0; r < n; r++) {
+        parts[r] = (struct part){job, windows[r], number % 2, 0};
+        CHECK(!pthread_create(&threads[r], NULL, run, &parts[r]), "a thread");
+    }
+    for (int r = 0; r < n; r++) pthread_join(threads[r], NULL);
+    for (int r = 1; r < n && job->problem.form == MT_OVERLAP_REDUCE; r++)
+        CHECK(parts[r].sum == parts[0].sum, "%d ranks, job %d: replicas differ", n, number);
+    for (int r = 0; r < n; r++) mt_window_free(windows[r]);
+}
+
 int main(void) {
-    static const int counts[] = {1, 2, 4, 8};
+    static const int counts[] = {1, 2, 3, 4, 5, 8};
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
         for (int number = 0, n = counts[c]; number < JOB_NFORMS * JOB_NTYPES; number += n < 8 ? 3 : 7) {
             struct job job;
-            struct mt_window *windows[JOB_RANKS];
-            struct part parts[JOB_RANKS];
-            pthread_t threads[JOB_RANKS];
             job_init(&job, n, number, seed);
-            mt_window_local_new(n, mt_overlap_window_bytes(&job.problem), 60, windows);
-            for (int r = 0; r < n; r++) {
-                parts[r] = (struct part){&job, windows[r], number % 2, 0};
-                CHECK(!pthread_create(&threads[r], NULL, run, &parts[r]), "a thread");
-            }
-            for (int r = 0; r < n; r++) pthread_join(threads[r], NULL);
-            for (int r = 1; r < n && job.problem.form == MT_OVERLAP_REDUCE; r++)
-                CHECK(parts[r].sum == parts[0].sum, "%d ranks, job %d: replicas differ", n, number);
-            for (int r = 0; r < n; r++) mt_window_free(windows[r]);
+            run_all(&job, number);
+            if (job.problem.form != MT_OVERLAP_GATHER) continue;
+            job_join(&job);
+            run_all(&job, number);
         }
     return 0;
 }

@@ -92,6 +92,8 @@ static inline void overlap_case_init(struct overlap_case *c, int n, int number) 
         p->slabs = 2 + (int)DRAW(n < 5 ? 3 : 2);
         p->k = 2 + DRAW(4);
         if (!DRAW(4)) p->k += MT_OVERLAP_SLAB_UNIT * p->slabs; /* rotated */
+    } else if (p->form == MT_OVERLAP_GATHER) {
+        p->joint = DRAW(2);
     }
     for (int r = 0; r < n; r++) mt_overlap_schedule(p, r, &c->schedules[r]);
 #undef DRAW
