@@ -18,7 +18,7 @@ struct mt_overlap_choice mt_overlap_choice_of(const struct mt_overlap *p) {
     row.groups = p->groups, row.ngroups = p->ngroups;
     row.mix = p->mix, row.direct = p->direct;
     row.slabs = p->slabs > 1 ? p->slabs : 0;
-    row.engines = p->engines;
+    row.engines = p->engines, row.joint = p->joint;
     return row;
 }
 
@@ -36,7 +36,8 @@ bool mt_overlap_choose(struct mt_overlap *p, const struct mt_overlap_choice *row
     memcpy(p->tile, row->tile, sizeof p->tile);
     if (row->chunk) p->chunk = row->chunk;
     p->groups = row->groups, p->ngroups = row->ngroups;
-    p->mix = row->mix, p->direct = row->direct, p->slabs = row->slabs, p->engines = row->engines;
+    p->mix = row->mix, p->direct = row->direct, p->slabs = row->slabs;
+    p->engines = row->engines, p->joint = row->joint;
     return true;
 }
 
@@ -66,6 +67,15 @@ static enum mt_status check_slabs(const struct mt_overlap_choice *row, struct mt
 static enum mt_status check_engines(const struct mt_overlap_choice *row, struct mt_err *err) {
     if (!row->engines || (row->form == MT_OVERLAP_GATHER && row->how == MT_OVERLAP_FUSED && !row->slabs)) return MT_OK;
     return mt_fail(err, MT_EINPUT, "engines: must be absent but in a gather by one kernel (\"fused\") without slabs");
+}
+
+static enum mt_status check_joint(const struct mt_overlap_choice *row, struct mt_err *err) {
+    bool by = row->how == MT_OVERLAP_ANY || row->how == MT_OVERLAP_FUSED;
+    bool alone = !row->slabs && !row->ngroups && !row->engines;
+    if (!row->joint || (row->form == MT_OVERLAP_GATHER && by && alone)) return MT_OK;
+    return mt_fail(err, MT_EINPUT,
+                   "joint: must be absent but in a gather by one kernel (\"fused\"), or by what the device has "
+                   "(\"any\"), without slabs, groups and engines");
 }
 
 /* How many tiles the whole GEMM has, if each share were cut as if it were alone; or puts to a peer. */
@@ -98,6 +108,7 @@ enum mt_status mt_overlap_choice_check(const struct mt_overlap_choice *row, stru
     enum mt_status st = check_groups(row, err);
     if (!st) st = check_slabs(row, err);
     if (!st) st = check_engines(row, err);
+    if (!st) st = check_joint(row, err);
     if (st || !too_many(row)) return st;
     return mt_fail(err, MT_EINPUT, "tile: more than %d tiles of %lld by %lld", MOST_TILES, (long long)row->tile[0],
                    (long long)row->tile[1]);
@@ -127,6 +138,7 @@ const char *mt_overlap_choice_text(const struct mt_overlap_choice *row, struct m
     else if (row->chunk)
         text = mt_arena_printf(arena, "%s, puts of %lld rows", text, (long long)row->chunk);
     if (row->slabs) text = mt_arena_printf(arena, "%s, K in %d slabs", text, row->slabs);
+    if (row->joint) text = mt_arena_printf(arena, "%s, rows of all ranks in each tile", text);
     if (row->engines) text = mt_arena_printf(arena, "%s, puts by copy engines", text);
     if (row->mix) text = mt_arena_printf(arena, "%s, one of its own after %d", text, row->mix);
     return row->direct ? mt_arena_printf(arena, "%s, direct", text) : text;
@@ -135,6 +147,7 @@ const char *mt_overlap_choice_text(const struct mt_overlap_choice *row, struct m
 bool mt_overlap_choice_equal(const struct mt_overlap_choice *a, const struct mt_overlap_choice *b) {
     return a->form == b->form && a->m == b->m && a->cols == b->cols && a->k == b->k && a->how == b->how &&
            a->tile[0] == b->tile[0] && a->tile[1] == b->tile[1] && a->chunk == b->chunk && a->mix == b->mix &&
-           a->slabs == b->slabs && a->direct == b->direct && a->engines == b->engines && a->ngroups == b->ngroups &&
+           a->slabs == b->slabs && a->direct == b->direct && a->engines == b->engines && a->joint == b->joint &&
+           a->ngroups == b->ngroups &&
            (!a->ngroups || !memcmp(a->groups, b->groups, (size_t)a->ngroups * sizeof *a->groups));
 }

@@ -19,6 +19,7 @@ struct mt_overlap_choice {
     int slabs; /* of a gather, from 2; else 0 */
     bool direct;
     bool engines; /* of a gather in one kernel, without slabs */
+    bool joint;   /* of a gather, without slabs, groups and engines */
 };
 
 /* Words of enum mt_overlap_form ("gather", "scatter", "reduce") and of enum mt_overlap_how ("any", "chunks", "fused",

@@ -26,8 +26,8 @@ static int largest(int a, int b) {
     return a > b ? a : b;
 }
 
-static bool sends(const struct mt_overlap_move *move, int rank) {
-    return move->box.rows && move->box.cols && move->box.peer != rank;
+static bool sends(const struct mt_overlap_move *move) {
+    return move->box.rows && move->box.cols;
 }
 
 /* Give a put its wave; whether that is another than before. */
@@ -45,26 +45,26 @@ static bool give_start(struct work *w, int r) {
     const struct mt_overlap_chunks *chunks = &w->ranks[r].chunks;
     int count = 0, number = 0;
     bool changed = false;
-    for (int j = 0; j < chunks->nstart; j++) count += sends(&chunks->puts[j], r);
+    for (int j = 0; j < chunks->nstart; j++) count += sends(&chunks->puts[j]);
     int each = (int)mt_overlap_pieces(largest(count, 1), MOST);
     for (int j = 0; j < chunks->nstart; j++)
-        if (sends(&chunks->puts[j], r)) changed |= give(w, r, j, number++ / each);
+        if (sends(&chunks->puts[j])) changed |= give(w, r, j, number++ / each);
     return changed;
 }
 
 /* How many waves come before a chunk. */
-static int need(const struct rank *rank, int r, const struct mt_overlap_chunk *chunk) {
+static int need(const struct rank *rank, const struct mt_overlap_chunk *chunk) {
     int most = 0;
     for (int i = chunk->box.first_wait; i < chunk->box.first_wait + chunk->box.nwaits; i++) {
         const struct mt_overlap_wait *wait = &rank->chunks.waits[i];
-        if (wait->from != r && !wait->lag) most = largest(most, rank->arrives[wait->flag] + 1);
+        if (!wait->lag) most = largest(most, rank->arrives[wait->flag] + 1);
     }
     return most;
 }
 
-static bool has_puts(const struct rank *rank, int r, const struct mt_overlap_chunk *chunk) {
+static bool has_puts(const struct rank *rank, const struct mt_overlap_chunk *chunk) {
     bool any = false;
-    for (int j = chunk->first_put; j < chunk->first_put + chunk->nputs; j++) any |= sends(&rank->chunks.puts[j], r);
+    for (int j = chunk->first_put; j < chunk->first_put + chunk->nputs; j++) any |= sends(&rank->chunks.puts[j]);
     return any;
 }
 
@@ -72,21 +72,21 @@ static bool give_rank(struct work *w, int r) {
     struct rank *rank = &w->ranks[r];
     int count = 0, needs = 0, wave = 0, filled = 0;
     bool changed = give_start(w, r);
-    for (int c = 0; c < rank->chunks.nchunks; c++) count += has_puts(rank, r, &rank->chunks.chunks[c]);
+    for (int c = 0; c < rank->chunks.nchunks; c++) count += has_puts(rank, &rank->chunks.chunks[c]);
     int each = (int)mt_overlap_pieces(largest(count, 1), MOST); /* chunks */
     for (int c = 0; c < rank->chunks.nchunks; c++) {
         const struct mt_overlap_chunk *chunk = &rank->chunks.chunks[c];
-        needs = largest(needs, need(rank, r, chunk));
+        needs = largest(needs, need(rank, chunk));
         changed |= rank->needs[c] != needs;
         rank->needs[c] = needs;
-        if (!has_puts(rank, r, chunk)) continue;
+        if (!has_puts(rank, chunk)) continue;
         if (needs > wave)
             wave = needs, filled = 0;
         else if (filled == each)
             wave++, filled = 0;
         filled++;
         for (int j = chunk->first_put; j < chunk->first_put + chunk->nputs; j++)
-            if (sends(&rank->chunks.puts[j], r)) changed |= give(w, r, j, wave);
+            if (sends(&rank->chunks.puts[j])) changed |= give(w, r, j, wave);
     }
     return changed;
 }
@@ -121,8 +121,9 @@ static void add(struct mt_overlap_waves *out, int peer, bool is_sent, const stru
 static void add_of(const struct rank *rank, int r, int me, int wave, struct mt_overlap_waves *out) {
     for (int j = 0; j < rank->chunks.nputs; j++) {
         const struct mt_overlap_put *box = &rank->chunks.puts[j].box;
-        if (rank->wave[j] != wave || (r != me && box->peer != me)) continue;
-        add(out, r == me ? box->peer : r, r == me, box);
+        if (rank->wave[j] != wave) continue;
+        if (r == me) add(out, box->peer, true, box);
+        if (box->peer == me) add(out, r, false, box);
     }
 }
 

@@ -13,6 +13,8 @@
  * memory, filled by what it receives: sums are added there in the order of ranks, to the same bits as by puts. Flags,
  * ready flags and epochs are not needed: what a rank receives for a run comes after its own work of the run before.
  *
+ * What a rank puts to itself (joint tiles) is a message that it sends to itself, in one wave.
+ *
  * Slabs of K are sent as they are put, row by row: right, but a GEMM begins when all of its slabs are there.
  *
  * A wave has one put of the start, to one peer after the other, as the schedule has them, or those of one chunk: ranks

@@ -204,8 +204,8 @@ static enum mt_status read_groups(struct mt_plan *p, struct mt_json at, struct m
 
 static enum mt_status read_overlapped(void *context, struct mt_json at, int i, struct mt_err *err) {
     struct mt_plan *p = context;
-    static const char *const keys[] = {"form",     "m",      "columns", "k",     "by",      "tile", "mix",
-                                       "put_rows", "direct", "groups",  "slabs", "engines", NULL};
+    static const char *const keys[] = {"form",     "m",      "columns", "k",     "by",      "tile",  "mix",
+                                       "put_rows", "direct", "groups",  "slabs", "engines", "joint", NULL};
     static const char *const apart_keys[] = {"form", "m", "columns", "k", "by", NULL};
     struct mt_overlap_choice *row = &p->decisions.overlaps[i];
     int64_t mix = 0, slabs = 0;
@@ -225,7 +225,8 @@ static enum mt_status read_overlapped(void *context, struct mt_json at, int i, s
         (mt_json_has(at, "slabs") && (st = mt_json_int(at, "slabs", 2, MT_OVERLAP_MOST_SLABS, &slabs, err))) ||
         (mt_json_has(at, "mix") && (st = mt_json_int(at, "mix", 0, INT32_MAX, &mix, err))) ||
         (mt_json_has(at, "direct") && (st = mt_json_bool(at, "direct", &row->direct, err))) ||
-        (mt_json_has(at, "engines") && (st = mt_json_bool(at, "engines", &row->engines, err))))
+        (mt_json_has(at, "engines") && (st = mt_json_bool(at, "engines", &row->engines, err))) ||
+        (mt_json_has(at, "joint") && (st = mt_json_bool(at, "joint", &row->joint, err))))
         return st;
     row->mix = (int)mix, row->slabs = (int)slabs;
     return read_groups(p, at, row, err);

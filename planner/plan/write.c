@@ -139,6 +139,7 @@ static void write_overlapped(const struct mt_decisions *d, struct mt_json_out *o
         if (row->chunk) mt_json_put_int(out, "put_rows", row->chunk);
         if (row->slabs) mt_json_put_int(out, "slabs", row->slabs);
         if (row->engines) mt_json_put_bool(out, "engines", true);
+        if (row->joint) mt_json_put_bool(out, "joint", true);
         if (row->mix) mt_json_put_int(out, "mix", row->mix);
         if (row->direct) mt_json_put_bool(out, "direct", true);
         if (row->ngroups) mt_json_put_ints(out, "groups", row->groups, row->ngroups);

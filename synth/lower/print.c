@@ -40,6 +40,7 @@ static void print_overlap(const struct mt_loverlap *o, FILE *file) {
                                             : "copy engines and GEMMs");
     if (mt_overlap_nslabs(p) > 1) fprintf(file, ", K in %d slabs", mt_overlap_nslabs(p));
     if (p->engines) fprintf(file, ", puts by copy engines");
+    if (p->joint) fprintf(file, ", rows of all ranks in each tile");
     for (int g = 0; g < p->ngroups; g++) fprintf(file, "%s %" PRId64, g ? "" : ", groups of rows:", p->groups[g]);
 }
 

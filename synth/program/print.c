@@ -187,6 +187,7 @@ static void describe_choice(const struct mt_overlap_choice *row, FILE *out) {
             row->direct);
     if (row->slabs) fprintf(out, " %d slabs", row->slabs);
     if (row->engines) fprintf(out, " engines");
+    if (row->joint) fprintf(out, " joint");
     print_vector(out, row->groups, row->ngroups);
 }
 

@@ -15,7 +15,7 @@ static bool known(enum mt_type type) {
 }
 
 bool cuda_overlap_computes(const struct mt_overlap *p) {
-    return known(p->type) && known(p->out) && known(p->wire) && p->n <= CUDA_OVERLAP_RANKS && !p->joint;
+    return known(p->type) && known(p->out) && known(p->wire) && p->n <= CUDA_OVERLAP_RANKS;
 }
 
 char *cuda_overlap_place(const struct cuda_overlap_run *run, enum mt_overlap_buffer buffer, int64_t row, int64_t col) {

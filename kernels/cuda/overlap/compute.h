@@ -21,7 +21,7 @@ struct cuda_overlap_run {
     struct mt_overlap_scratch scratch;
 };
 
-/* Whether GPUs compute the problem's types, by chunks: these await no rows that a rank puts to itself (joint tiles). */
+/* Whether GPUs compute the problem's types. */
 bool cuda_overlap_computes(const struct mt_overlap *problem);
 void cuda_overlap_run_init(struct cuda_overlap_run *run, const struct cuda_queue *queue,
                            const struct cuda_overlap *overlap);

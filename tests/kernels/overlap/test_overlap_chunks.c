@@ -226,6 +226,9 @@ int main(void) {
             struct job job;
             job_init(&job, n, number, seed);
             test_job(&job, number);
+            if (job.problem.form != MT_OVERLAP_GATHER) continue;
+            job_join(&job);
+            test_job(&job, number);
         }
     test_size();
     return 0;

@@ -179,6 +179,46 @@ static void check_engines(const struct mt_plan *plan, struct mt_overlap_choice r
     mt_arena_release(&arena);
 }
 
+/* And one with joint tiles; only a gather has any, in one kernel or as the device does. */
+static void check_joint(const struct mt_plan *plan, struct mt_overlap_choice row) {
+    struct mt_plan with = *plan;
+    struct mt_overlap problem = {.form = row.form, .m = row.m, .cols = row.cols, .k = row.k};
+    struct mt_overlap_choice without = row;
+    struct mt_arena arena = MT_ARENA_INIT;
+    int64_t group = 8;
+    row.joint = true;
+    with.decisions.overlaps = &row, with.decisions.noverlaps = 1;
+    size_t length;
+    struct mt_plan *back;
+    char *text = mt_plan_text(&with, &length), *joint = strstr(text, "\"joint\": true");
+    const char *said = mt_overlap_choice_text(&row, &arena);
+    CHECK(joint, "%s", text);
+    CHECK(strstr(said, "puts of 8 rows, rows of all ranks in each tile"), "%s", said);
+    CHECK_OK(mt_plan_parse("p", text, length, &back, &err), err);
+    CHECK(mt_overlap_choice_equal(&back->decisions.overlaps[0], &row), "the row");
+    CHECK(!mt_overlap_choice_equal(&back->decisions.overlaps[0], &without), "without joint tiles");
+    CHECK(mt_overlap_choose(&problem, back->decisions.overlaps, 1) && problem.joint, "the problem");
+    CHECK(mt_overlap_choice_of(&problem).joint, "the problem's row");
+    CHECK(mt_overlap_choose(&problem, &without, 1) && !problem.joint, "another row");
+    mt_plan_free(back);
+    memcpy(joint + 9, "7   ", 4);
+    CHECK_EQ(mt_plan_parse("p", text, length, &back, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "joint"), "%s", err.text);
+    free(text);
+    with.decisions.overlaps = &without;
+    text = mt_plan_text(&with, &length);
+    CHECK(!strstr(text, "joint"), "%s", text);
+    free(text);
+    const char *why = "overlapped[0].joint: must be absent but in a gather by one kernel";
+    refuse_row(plan, (row.slabs = 2, row), why);
+    refuse_row(plan, (row.slabs = 0, row.engines = true, row), why);
+    refuse_row(plan, (row.engines = false, row.groups = &group, row.ngroups = 1, row), why);
+    refuse_row(plan, (row.ngroups = 0, row.how = MT_OVERLAP_CHUNKS, row), why);
+    refuse_row(plan, (row.how = MT_OVERLAP_NCCL, row), why);
+    refuse_row(plan, (row.how = MT_OVERLAP_FUSED, row.chunk = 0, row.form = MT_OVERLAP_REDUCE, row), why);
+    mt_arena_release(&arena);
+}
+
 static void test_wins(void) {
     struct mt_cluster *c = measured("h200:1x2", 3.9e11, quick);
     struct mt_plan_found found = plan_of(c, "gpt2:124m", 16, MT_OVERLAPPED_UNSET, "tensor");
@@ -210,6 +250,7 @@ static void test_wins(void) {
     check_slabs(plan, row);
     row.slabs = 0;
     check_engines(plan, row);
+    check_joint(plan, row);
     row.chunk = 0, row.how = MT_OVERLAP_ANY;
     row.form = MT_OVERLAP_SCATTER, row.direct = true;
     refuse_row(plan, row, "overlapped[0].direct: only a reduce can be");
