@@ -16,7 +16,7 @@ enum { NSLABS = sizeof slabs / sizeof *slabs, FEW_PARTS = 3, SLAB_COLUMNS = 256 
 int mt_overlap_fused_streams(const struct mt_overlap *p, int blocks) {
     enum { STREAMS = 16, MOVERS = 3, PIECE_BYTES = 16 << 10 };
     int64_t cols, rows = p->chunk;
-    if (p->form != MT_OVERLAP_GATHER) return STREAMS;
+    if (p->form != MT_OVERLAP_GATHER || mt_overlap_fused_few(p)) return STREAMS;
     if (p->engines) return 1;
     mt_overlap_slab(p, 0, &cols);
     if (mt_overlap_nslabs(p) > 1 && p->tile[0] < rows) rows = p->tile[0];
@@ -32,15 +32,20 @@ int mt_overlap_fused_movers(const struct mt_overlap *p, int blocks) {
 }
 
 int mt_overlap_fused_unsent(const struct mt_overlap *p, int blocks) {
-    if (p->form == MT_OVERLAP_GATHER) return 0;
+    if (p->form == MT_OVERLAP_GATHER || mt_overlap_fused_few(p)) return 0; /* of few rows no tile follows another */
     return p->direct ? blocks * (p->n > 1 ? p->n - 1 : 1) : blocks;
+}
+
+static int64_t largest_share(const struct mt_overlap *p) {
+    int64_t most = 1;
+    for (int r = 0; r < p->n; r++) most = p->rows[r] > most ? p->rows[r] : most;
+    return most;
 }
 
 /* First those of whole rows, then those with slabs, then those by copy engines. */
 static bool gather_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *out) {
-    int64_t most = 1;
+    int64_t most = largest_share(problem);
     int nparts = 0, nslabs = 0;
-    for (int r = 0; r < problem->n; r++) most = problem->rows[r] > most ? problem->rows[r] : most;
     while (nparts < NPARTS && parts[nparts] <= most) nparts++;
     while (problem->how == MT_OVERLAP_FUSED && nslabs < NSLABS && problem->k >= SLAB_COLUMNS * slabs[nslabs]) nslabs++;
     int few = nparts < FEW_PARTS ? nparts : FEW_PARTS, part = i < nparts ? i : (i - nparts) % few;
@@ -54,10 +59,20 @@ static bool gather_candidate(const struct mt_overlap *problem, int i, struct mt_
 
 bool mt_overlap_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *out) {
     *out = *problem;
+    out->joint = false;
     if (problem->form == MT_OVERLAP_GATHER) return gather_candidate(problem, i, out);
     out->direct = i == NMIXES;
     out->mix = out->direct ? 0 : i < NMIXES ? mixes[i] : 0;
     return i < NMIXES || (i == NMIXES && problem->form == MT_OVERLAP_REDUCE);
+}
+
+bool mt_overlap_few_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *out) {
+    *out = *problem;
+    out->how = MT_OVERLAP_FUSED;
+    out->groups = NULL, out->ngroups = 0, out->slabs = 0, out->engines = false, out->mix = 0;
+    out->joint = problem->form == MT_OVERLAP_GATHER, out->direct = problem->form == MT_OVERLAP_REDUCE;
+    if (out->joint) out->chunk = largest_share(problem);
+    return mt_overlap_few_tile(problem, i, out->tile);
 }
 
 enum mt_status mt_overlap_predict_problem(const struct mt_overlap *problem, const struct mt_overlap_rates *rates,

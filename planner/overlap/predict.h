@@ -18,9 +18,10 @@ struct mt_overlap_rates { /* of a rank */
     int workers;          /* tiles at a time: multiprocessors that compute; on a CPU 1 */
     double flops;         /* of one worker, in the K loop, while all work */
     double tile_s;        /* of each tile beside that: prologue, epilogue */
-    double memory_Bps;    /* of one worker, or mover, that adds slots or copies */
+    double memory_Bps;    /* of one worker, or mover, that adds slots or copies; all put to the rank itself */
     bool whole_tiles;     /* a tile that is cut short takes as long as a whole one */
     bool within;          /* a tile waits at positions in K; else for all at its start */
+    double ahead;         /* the part of a GEMM's tile, from its start on, that needs B alone; with `within`, else 0 */
     bool adds_slabs;      /* slabs' sums are added in memory */
     int movers;           /* that add and copy tiles, so many at a time, while workers multiply; 0: workers do */
     /* A worker that is a whole GPU multiplies a tile in units of so many rows and columns, `units` at a time: in whole
@@ -62,9 +63,24 @@ int mt_overlap_fused_movers(const struct mt_overlap *problem, int blocks);
 /* Of one kernel on so many multiprocessors: a tile of each. */
 int mt_overlap_fused_unsent(const struct mt_overlap *problem, int blocks);
 
+/* Of one kernel for few rows (few.c), on a rank with so many multiprocessors. */
+struct mt_overlap_few {
+    int workers, parts; /* tiles at a time; multiprocessors that divide K of each */
+    double bytes;       /* of B, which these read in a tile's time */
+    double ahead;       /* what part of them is read before a tile awaits anything */
+    double launch_s;    /* in the time of the first tiles */
+};
+struct mt_overlap_few mt_overlap_few_of(const struct mt_overlap *problem, int rank, int multiprocessors);
+/* Fill in the rates where a tile takes tile_s, with the launch; but slowdowns and what it sends and receives in all.
+ * memory_Bps is of the whole device before. */
+void mt_overlap_few_rates(const struct mt_overlap *problem, int rank, const struct mt_overlap_few *few, double tile_s,
+                          struct mt_overlap_rates *rates);
+
 /* Candidate `i` of what the problem leaves open: its chunk, slabs and engines, or its mix and direct; false: there are
  * no more. */
 bool mt_overlap_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *candidate);
+/* Those in one kernel for few rows, with a tile of these: a joint gather with one put a rank, a direct reduce. */
+bool mt_overlap_few_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *candidate);
 
 /* Choose groups of whole waves, unequal where that is faster (groups.c): tiles of all columns, in *problem's groups,
  * which are in the arena. */

@@ -82,19 +82,38 @@ enum { COPIES_A_PUT = 2 /* its rows, and its flags */ };
 /* Before the first put by copy engines beside it a small kernel begins the epoch. */
 static const double engines_begin_s = 3e-6;
 
+/* Operations a second of a device, at the best rate of its class. */
+static double peak_of(const struct mt_costs *costs, int rank, enum mt_type type) {
+    const struct mt_cluster_device *device = &costs->cluster->devices[costs->device[rank]];
+    const struct mt_cluster_class *class = &costs->cluster->classes[device->class];
+    return class->flops[type] * (class->nominal ? class->calibration : 1) * device->speed;
+}
+
 /* The time of the K loop of a tile, on one of so many multiprocessors: as the largest tiles take it that the library
  * would have, and these at the best rate of the class; where there are few tiles, the GEMM is no faster than the
  * library's. */
 static double loop_of_fused(const struct mt_costs *costs, int rank, const struct mt_overlap *p, struct whole w,
                             double gemm_s, int workers) {
-    const struct mt_cluster_device *device = &costs->cluster->devices[costs->device[rank]];
-    const struct mt_cluster_class *class = &costs->cluster->classes[device->class];
-    double peak = class->flops[p->type] * (class->nominal ? class->calibration : 1) * device->speed;
+    double peak = peak_of(costs, rank, p->type);
     double largest = ceil((double)w.rows / (double)unit[0]) * ceil((double)w.cols / (double)unit[1]);
     double parts = ceil((double)w.rows / (double)p->tile[0]) * ceil((double)w.cols / (double)p->tile[1]);
     double each_s = peak > 0 ? 2.0 * (double)(unit[0] * unit[1] * w.k) * workers / peak : 0;
     if (largest >= workers) each_s = fmax(each_s, gemm_s / ceil(largest / workers));
     return fmax(each_s * mt_overlap_fused_time(p->tile), gemm_s / ceil(fmax(1, parts) / workers)) / fused_rate;
+}
+
+/* One kernel for few rows (planner/overlap/few.c): B is read as fast as memory streams, and multiplied at the best rate
+ * of the class by what multiprocessors have tiles; the hardware multiplies rows by eights. */
+static struct mt_cost rate_of_few(const struct mt_costs *costs, int rank, const struct mt_overlap *p, struct whole w,
+                                  const struct mt_cluster_class *class, struct mt_overlap_rates *rates) {
+    enum { ROWS = 8 };
+    int multiprocessors = class->threads < 1 ? 1 : class->threads;
+    struct mt_overlap_few few = mt_overlap_few_of(p, rank, multiprocessors);
+    double peak = peak_of(costs, rank, p->type) * few.parts / multiprocessors; /* of a tile's */
+    double rows = ceil((double)p->tile[0] / ROWS) * ROWS;
+    double multiplies_s = peak > 0 ? 2.0 * rows * (double)(p->tile[1] * w.k) / (fused_rate * peak) : 0;
+    mt_overlap_few_rates(p, rank, &few, few.launch_s + fmax(few.bytes / rates->memory_Bps, multiplies_s), rates);
+    return gemm_cost(costs, rank, p, w.rows, w.cols, w.k);
 }
 
 /* A GPU: one kernel, with a tile on each multiprocessor. */
@@ -156,6 +175,7 @@ static struct route route_of(const struct mt_costs *costs, const int *group, con
 static struct mt_cost rate_of(const struct mt_costs *costs, int rank, const struct mt_overlap *p, struct whole w,
                               const struct mt_cluster_class *class, struct mt_overlap_rates *rates) {
     if (!strcmp(class->kind, "cpu")) return rate_of_cpu(costs, rank, p, w, rates);
+    if (p->how == MT_OVERLAP_FUSED && mt_overlap_fused_few(p)) return rate_of_few(costs, rank, p, w, class, rates);
     if (p->how == MT_OVERLAP_FUSED) return rate_of_fused(costs, rank, p, w, class, rates);
     return rate_of_gpu(costs, rank, p, w, class, rates);
 }
@@ -210,8 +230,9 @@ static struct mt_overlap in_chunks(const struct mt_overlap *p, const struct mt_o
 }
 
 static uint64_t key_of(const struct mt_overlap *p, const int *group) {
-    int64_t what[] = {p->form,    p->n,     p->m,   p->cols,   p->k,    p->type, p->out, p->wire,  p->tile[0],
-                      p->tile[1], p->chunk, p->mix, p->direct, p->keep, p->tf32, p->how, p->slabs, p->engines};
+    int64_t what[] = {p->form, p->n,       p->m,       p->cols,    p->k,    p->type,   p->out,
+                      p->wire, p->tile[0], p->tile[1], p->chunk,   p->mix,  p->direct, p->keep,
+                      p->tf32, p->how,     p->slabs,   p->engines, p->joint};
     uint64_t key = mt_hash64(what, sizeof what, 0x6f7665726c6170);
     key = mt_hash64(p->rows, (size_t)p->n * sizeof *p->rows, key);
     key = mt_hash64(p->shares, (size_t)p->n * sizeof *p->shares, key);
@@ -293,25 +314,28 @@ static int multiprocessors(const struct mt_costs *costs, const int *group, int n
     return most;
 }
 
+static enum mt_status try_one(struct choosing *c, const struct mt_overlap *tried, struct mt_err *err) {
+    struct mt_overlap_rates *rates;
+    struct mt_overlap_links links;
+    struct mt_overlap_prediction found;
+    double error;
+    bool nominal;
+    if (!may_fuse(c->costs, tried, c->group, c->transposed)) return MT_OK;
+    mt_predict_overlap_rates(c->costs, tried, c->group, c->arena, &rates, &links, &error, &nominal);
+    enum mt_status st = mt_overlap_predict_problem(tried, rates, &links, &found, err);
+    if (!st) consider(c, tried, found.s);
+    return st;
+}
+
 static enum mt_status try_fused(struct choosing *c, const struct mt_overlap *p, struct mt_err *err) {
-    struct mt_overlap base = *p;
+    struct mt_overlap base = *p, tried;
     int most = multiprocessors(c->costs, c->group, p->n);
     enum mt_status st = MT_OK;
     base.how = MT_OVERLAP_FUSED, base.groups = NULL, base.ngroups = 0;
-    for (int t = 0; !st && mt_overlap_fused_tile(p, t, most, base.tile); t++) {
-        struct mt_overlap_rates *rates;
-        struct mt_overlap_links links;
-        struct mt_overlap tried;
-        double error;
-        bool nominal;
-        for (int i = 0; !st && mt_overlap_candidate(&base, i, &tried); i++) {
-            struct mt_overlap_prediction found;
-            if (!may_fuse(c->costs, &tried, c->group, c->transposed)) continue;
-            mt_predict_overlap_rates(c->costs, &tried, c->group, c->arena, &rates, &links, &error, &nominal);
-            st = mt_overlap_predict_problem(&tried, rates, &links, &found, err);
-            if (!st) consider(c, &tried, found.s);
-        }
-    }
+    for (int t = 0; !st && mt_overlap_fused_tile(p, t, most, base.tile); t++)
+        for (int i = 0; !st && mt_overlap_candidate(&base, i, &tried); i++)
+            if (!mt_overlap_fused_few(&tried)) st = try_one(c, &tried, err);
+    for (int i = 0; !st && mt_overlap_few_candidate(&base, i, &tried); i++) st = try_one(c, &tried, err);
     return st;
 }
 
@@ -331,9 +355,9 @@ enum mt_status mt_predict_overlap_choice(const struct mt_costs *costs, const str
     *best_s = as_is.s;
     mt_predict_overlap_rates(costs, p, group, arena, &rates, &links, &error, &nominal);
     if (!rates[0].units) return MT_OK;
-    if (!one_host) best->how = MT_OVERLAP_NCCL, best->engines = false;
+    if (!one_host) best->how = MT_OVERLAP_NCCL, best->engines = best->joint = false;
     struct mt_overlap tried = *p;
-    tried.engines = false;
+    tried.engines = tried.joint = false;
     tried.how = one_host ? MT_OVERLAP_CHUNKS : MT_OVERLAP_NCCL;
     if ((st = mt_overlap_best_groups(&tried, rates, &links, arena, &found, err))) return st;
     consider(&c, &tried, found.s);

@@ -116,7 +116,7 @@ static void test_fused(void) {
 }
 
 static int chosen_slabs; /* of the last choice */
-static bool chosen_engines;
+static bool chosen_engines, chosen_few;
 
 static enum mt_overlap_how choose(struct setting *s, const bool transposed[3], double *as_is_s, double *best_s) {
     struct mt_arena arena = MT_ARENA_INIT;
@@ -130,6 +130,7 @@ static enum mt_overlap_how choose(struct setting *s, const bool transposed[3], d
     CHECK(mt_overlap_nslabs(&best) == 1 || best.how == MT_OVERLAP_FUSED, "%d slabs of what waits for whole tiles",
           best.slabs);
     chosen_slabs = best.slabs, chosen_engines = best.engines;
+    chosen_few = mt_overlap_fused_few(&best);
     CHECK_OK(mt_predict_overlapped(&s->costs, &best, s->group, &cost, &err), err);
     CHECK_NEAR(cost.s, *best_s, 1e-12); /* as the plan's program will be predicted */
     struct mt_overlap_choice row = mt_overlap_choice_of(&best);
@@ -272,6 +273,51 @@ static void test_few_rows(void) {
         }
 }
 
+/* Joint tiles and direct sums of few rows, by hand: a launch, and B at the rate of memory; rows of A count when they
+ * come later than what a multiprocessor's memory holds of B, and sums are exchanged when all is multiplied. */
+static void test_joint(void) {
+    static const bool straight[3] = {false, false, false};
+    for (int form = MT_OVERLAP_GATHER; form <= MT_OVERLAP_REDUCE; form += MT_OVERLAP_REDUCE - MT_OVERLAP_GATHER) {
+        struct setting s;
+        struct mt_cost cost;
+        struct mt_err err = MT_ERR_INIT;
+        int64_t shape[3] = {32, 8192, 8192};
+        double as_is_s, best_s;
+        begin(&s, "h100:1x2", (enum mt_overlap_form)form, shape, MT_BF16);
+        struct mt_cluster_link *link = &s.cluster->links[s.cluster->nodes[0].inside];
+        const struct mt_cluster_class *class = &s.cluster->classes[0];
+        double Bps = class->memory_Bps * class->calibration, weights = 8192.0 * 4096 * 2,
+               whole_s = 2.5e-6 + weights / Bps;
+        double sent = (double)(form ? s.problem.m * s.problem.cols : s.problem.m / N * s.problem.k) * 2;
+        for (int slow = 0; slow < 2; slow++) {
+            link->puts = (struct mt_cluster_puts){3e-6, slow ? 1e9 : 3.6e11, 2e-6, 0, 0};
+            double sent_s = sent / link->puts.blocks_Bps + 2e-6, held = 128 * 190 * 1024 / weights;
+            double by_hand_s = form   ? whole_s + sent_s + 3 * sent / Bps
+                               : slow ? 2.5e-6 + sent_s + (1 - held) * weights / Bps
+                                      : whole_s;
+            for (int i = 0; i < 2; i++) {
+                struct mt_overlap tried;
+                CHECK(mt_overlap_few_candidate(&s.problem, i, &tried), "candidate %d", i);
+                CHECK_OK(mt_predict_overlapped(&s.costs, &tried, s.group, &cost, &err), err);
+                CHECK(fabs(cost.s / by_hand_s - 1) < 0.02, "form %d, slow %d: %g s, not %g", form, slow, cost.s,
+                      by_hand_s);
+            }
+        }
+        link->puts = (struct mt_cluster_puts){3e-6, 3.6e11, 2e-6, 0, 0};
+        CHECK_EQ(choose(&s, straight, &as_is_s, &best_s), MT_OVERLAP_FUSED);
+        CHECK(chosen_few, "form %d", form);
+        s.problem.keep = form == MT_OVERLAP_GATHER;
+        s.problem.out = form ? MT_F32 : MT_BF16;
+        choose(&s, straight, &as_is_s, &best_s);
+        CHECK(!chosen_few, "form %d: what that kernel has not", form);
+        end(&s);
+        begin(&s, "h100:1x2", (enum mt_overlap_form)form, (int64_t[]){512, 8192, 8192}, MT_BF16);
+        choose(&s, straight, &as_is_s, &best_s);
+        CHECK(!chosen_few, "form %d: 512 rows", form);
+        end(&s);
+    }
+}
+
 static void test_measured(void) {
     struct setting s;
     begin(&s, "h200:1x2", MT_OVERLAP_GATHER, shapes[3], MT_BF16);
@@ -304,6 +350,7 @@ int main(void) {
     test_slabs();
     test_engines();
     test_few_rows();
+    test_joint();
     test_measured();
     test_cpus();
     return 0;
