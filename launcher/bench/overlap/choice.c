@@ -37,13 +37,14 @@ void mt_bench_find_medians(struct mt_bench_case *c) {
 
 bool mt_bench_predicts(const struct mt_bench_case *c, const struct mt_overlap *p) {
     if (p->how == MT_OVERLAP_ANY) return true;
-    return p->how == MT_OVERLAP_FUSED && mt_bench_fused_part_of(c, MT_BENCH_TILES, p->tile);
+    return p->how == MT_OVERLAP_FUSED && mt_bench_fused_part_of(c, MT_BENCH_TILES, p);
 }
 
 /* By chunks, or in one kernel with such tiles, putting alike. */
 static bool has_rates_of(const struct mt_overlap *a, const struct mt_overlap *b) {
     if (a->how != b->how || a->how != MT_OVERLAP_FUSED) return a->how == b->how;
-    return a->engines == b->engines && memcmp(a->tile, b->tile, sizeof a->tile) == 0;
+    return a->engines == b->engines && memcmp(a->tile, b->tile, sizeof a->tile) == 0 &&
+           mt_overlap_fused_few(a) == mt_overlap_fused_few(b);
 }
 
 /* Rates of each problem, those of one tile once. */

@@ -57,9 +57,10 @@ static const char *name_of(struct mt_bench_case *c, const struct mt_overlap *p) 
     if (p->how == MT_OVERLAP_NCCL) return "NCCL in waves";
     if (p->how == MT_OVERLAP_FUSED) {
         struct mt_overlap open = *p;
+        const char *more = p->engines ? ", engines" : p->joint ? ", joint" : "";
         open.how = MT_OVERLAP_ANY;
         return mt_arena_printf(&c->arena, "one kernel, %lldx%lld, %s%s", (long long)p->tile[0], (long long)p->tile[1],
-                               name_of(c, &open), p->engines ? ", engines" : "");
+                               name_of(c, &open), more);
     }
     if (p->ngroups) return groups_name(c, p);
     if (p->form == MT_OVERLAP_GATHER && p->slabs > 1)
@@ -91,6 +92,15 @@ static bool fused_tile(const struct mt_bench_case *c, int t, struct mt_overlap *
     *fused = c->problem;
     fused->how = MT_OVERLAP_FUSED;
     return mt_overlap_fused_tile(fused, t, most, fused->tile);
+}
+
+/* Candidate `i` of a tile of one kernel that devices of all ranks run, but those for few rows; *runs; collective.
+ * False: there are no more. */
+static bool fused_candidate(const struct mt_bench_case *c, const struct mt_overlap *fused, int i,
+                            struct mt_overlap *tried, bool *runs) {
+    if (!mt_overlap_candidate(fused, i, tried)) return false;
+    *runs = !mt_overlap_fused_few(tried) && all_overlap(c->bench, tried);
+    return true;
 }
 
 /* Whole rows in puts of a 4th of a share, or more; or all tiles for peers first. */
@@ -139,19 +149,31 @@ static bool is_fixed_fused(const struct mt_overlap *fused, const struct mt_overl
     return t < LARGE_TILES && tried->slabs == 8 && tried->chunk == plain->chunk;
 }
 
-/* Of each tile a plain form, and some others. */
+/* For few rows all, and their tiles; what else rates need is measured with the first tile of others. */
+static void add_few(struct mt_bench_case *c) {
+    struct mt_overlap few;
+    for (int i = 0; mt_overlap_few_candidate(&c->problem, i, &few); i++) {
+        if (!all_overlap(c->bench, &few)) continue;
+        add_form(c, &few);
+        add_part(c, MT_BENCH_TILES, &few,
+                 mt_arena_printf(&c->arena, "few_%lldx%lld_tiles_s", (long long)few.tile[0], (long long)few.tile[1]));
+    }
+}
+
+/* Of each tile a plain form, and some others; then those for few rows. */
 static void add_fused(struct mt_bench_case *c) {
     struct mt_overlap fused, tried;
-    bool first = true;
+    bool first = true, runs;
     for (int t = 0; fused_tile(c, t, &fused); t++) {
         if (!all_overlap(c->bench, &fused)) continue;
         struct mt_overlap p = plain(&fused);
         add_form(c, &p);
-        for (int i = 0; mt_overlap_candidate(&fused, i, &tried); i++)
-            if (is_fixed_fused(&fused, &p, t, &tried) && all_overlap(c->bench, &tried)) add_form(c, &tried);
+        for (int i = 0; fused_candidate(c, &fused, i, &tried, &runs); i++)
+            if (runs && is_fixed_fused(&fused, &p, t, &tried)) add_form(c, &tried);
         add_fused_parts(c, &p, first, t < LARGE_TILES);
         first = false;
     }
+    if (!first) add_few(c);
 }
 
 /* ---- by chunks, and by waves ---- */
@@ -211,6 +233,7 @@ void mt_bench_forms_add(struct mt_bench_case *c) {
 static struct mt_overlap *find_pool(struct mt_bench_case *c, int *count, int *fused_from) {
     struct mt_overlap *pool = NULL, fused, tried;
     int capacity = 0;
+    bool runs;
     *count = 0;
     for (int i = 0; mt_overlap_candidate(&c->problem, i, &tried); i++) {
         mt_arena_grow(&c->arena, &pool, *count, &capacity, sizeof *pool);
@@ -218,8 +241,8 @@ static struct mt_overlap *find_pool(struct mt_bench_case *c, int *count, int *fu
     }
     *fused_from = *count;
     for (int t = 0; fused_tile(c, t, &fused); t++)
-        for (int i = 0; all_overlap(c->bench, &fused) && mt_overlap_candidate(&fused, i, &tried); i++) {
-            if (!all_overlap(c->bench, &tried)) continue;
+        for (int i = 0; all_overlap(c->bench, &fused) && fused_candidate(c, &fused, i, &tried, &runs); i++) {
+            if (!runs) continue;
             mt_arena_grow(&c->arena, &pool, *count, &capacity, sizeof *pool);
             pool[(*count)++] = tried;
         }

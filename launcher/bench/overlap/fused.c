@@ -7,8 +7,9 @@
  *                they are stored, of a GEMM with a short K
  *   slowdown     by the kernel when nothing is awaited, against its tiles and its puts alone
  *
- * Puts, sums and flags are measured with the first tile. Where copy engines put, all but the tiles is as by chunks
- * (rates.c), whose flags are also raised by copies, after a kernel that begins the run. */
+ * Puts, sums and flags are measured with the first tile; the form for few rows (planner/overlap/few.c) has the same,
+ * but all its tiles at once, and so little to put that nothing slows down. Where copy engines put, all but the tiles is
+ * as by chunks (rates.c), whose flags are also raised by copies, after a kernel that begins the run. */
 #include <math.h>
 #include <mpi.h>
 
@@ -17,50 +18,69 @@
 /* Of a tile, for its pipeline and its epilogue: measured on an H200. */
 static const double fused_tile_s = 2.2e-6;
 
-static bool same_tile(const int64_t a[2], const int64_t b[2]) {
-    return a[0] == b[0] && a[1] == b[1];
+static bool same_tiles(const struct mt_overlap *a, const struct mt_overlap *b) {
+    return a->tile[0] == b->tile[0] && a->tile[1] == b->tile[1] && mt_overlap_fused_few(a) == mt_overlap_fused_few(b);
 }
 
 const struct mt_bench_variant *mt_bench_fused_part_of(const struct mt_bench_case *c, enum mt_bench_part part,
-                                                      const int64_t tile[2]) {
+                                                      const struct mt_overlap *problem) {
     for (int i = 0; i < c->nvariants; i++) {
         const struct mt_bench_variant *v = &c->variants[i];
-        if (v->part == part && v->problem.how == MT_OVERLAP_FUSED && (!tile || same_tile(v->problem.tile, tile)))
-            return v;
+        if (v->part != part || v->problem.how != MT_OVERLAP_FUSED) continue;
+        if (problem ? same_tiles(&v->problem, problem) : !mt_overlap_fused_few(&v->problem)) return v;
     }
     return NULL;
 }
 
 struct own {
-    int workers, movers;
-    double flops, tile_s, memory_Bps; /* of a worker, and of a mover */
+    int workers;
+    double each_s, memory_Bps; /* of a tile; of all sums */
 };
 
 static struct own find_own(const struct mt_bench_case *c, const struct mt_overlap *p) {
-    const struct mt_bench_variant *tiles = mt_bench_fused_part_of(c, MT_BENCH_TILES, p->tile);
+    const struct mt_bench_variant *tiles = mt_bench_fused_part_of(c, MT_BENCH_TILES, p);
     const struct mt_bench_variant *sums = mt_bench_fused_part_of(c, MT_BENCH_SUMS, NULL);
-    double k = (double)(p->form == MT_OVERLAP_GATHER ? p->k : p->shares[c->bench->rank]);
     struct own own = {.memory_Bps = INFINITY};
-    int all, ntiles = 0;
-    own.workers = mt_device_multiprocessors(c->bench->device, &all);
+    int all, ntiles = 0, at_once = own.workers = mt_device_multiprocessors(c->bench->device, &all);
+    if (mt_overlap_fused_few(p)) at_once = mt_overlap_few_of(p, c->bench->rank, own.workers).workers;
     for (int t = 0; t < tiles->schedule.ntiles; t++) ntiles += tiles->schedule.tiles[t].kind == MT_TILE_MATMUL;
-    double each_s = mt_bench_own_median(c, tiles) / fmax(1, ceil((double)ntiles / own.workers));
-    own.tile_s = fmin(fused_tile_s, each_s / 4);
-    own.flops = 2 * (double)(p->tile[0] * p->tile[1]) * k / (each_s - own.tile_s);
+    own.each_s = mt_bench_own_median(c, tiles) / fmax(1, ceil((double)ntiles / at_once));
     if (!sums) return own;
     double launch_s = mt_bench_fused_part_of(c, MT_BENCH_FLAGS, NULL)->median_s / 2;
     double sums_s = mt_bench_own_median(c, sums);
-    own.movers = mt_overlap_fused_movers(p, own.workers);
-    own.memory_Bps =
-        mt_bench_bytes_of_sums(&sums->problem, &sums->schedule) / fmax(sums_s / 2, sums_s - launch_s) / own.movers;
+    own.memory_Bps = mt_bench_bytes_of_sums(&sums->problem, &sums->schedule) / fmax(sums_s / 2, sums_s - launch_s);
     return own;
+}
+
+/* The rates of rank r but for what is put. */
+static struct mt_overlap_rates rates_of(const struct mt_overlap *p, int r, const struct own *own) {
+    struct mt_overlap_rates rates = {.workers = own->workers,
+                                     .memory_Bps = own->memory_Bps,
+                                     .whole_tiles = true,
+                                     .within = true,
+                                     .egress_Bps = INFINITY,
+                                     .ingress_Bps = INFINITY};
+    if (mt_overlap_fused_few(p)) {
+        struct mt_overlap_few few = mt_overlap_few_of(p, r, own->workers);
+        mt_overlap_few_rates(p, r, &few, own->each_s, &rates);
+        return rates;
+    }
+    double k = (double)(p->form == MT_OVERLAP_GATHER ? p->k : p->shares[r]);
+    rates.tile_s = fmin(fused_tile_s, own->each_s / 4);
+    rates.flops = 2 * (double)(p->tile[0] * p->tile[1]) * k / (own->each_s - rates.tile_s);
+    rates.streams = mt_overlap_fused_streams(p, own->workers), rates.unsent = mt_overlap_fused_unsent(p, own->workers);
+    if (isinf(own->memory_Bps)) return rates;
+    rates.movers = mt_overlap_fused_movers(p, own->workers);
+    rates.memory_Bps /= rates.movers;
+    return rates;
 }
 
 /* Large tiles have been measured together with puts; of others it is as of the first. */
 static double slowdown_of(const struct mt_bench_case *c, const struct mt_overlap *p, double puts_s) {
-    const struct mt_bench_variant *together = mt_bench_fused_part_of(c, MT_BENCH_TOGETHER, p->tile);
+    if (mt_overlap_fused_few(p)) return 1;
+    const struct mt_bench_variant *together = mt_bench_fused_part_of(c, MT_BENCH_TOGETHER, p);
     if (!together) together = mt_bench_fused_part_of(c, MT_BENCH_TOGETHER, NULL);
-    const struct mt_bench_variant *tiles = mt_bench_fused_part_of(c, MT_BENCH_TILES, together->problem.tile);
+    const struct mt_bench_variant *tiles = mt_bench_fused_part_of(c, MT_BENCH_TILES, &together->problem);
     return mt_bench_slowdown(together->median_s, tiles->median_s, puts_s);
 }
 
@@ -76,19 +96,8 @@ static struct mt_bench_rates rates_of_blocks(struct mt_bench_case *c, const stru
     double bandwidth = mt_bench_traffic_of(&puts->problem, &c->arena).bytes / puts_s;
     double slower = slowdown_of(c, p, puts->median_s);
     for (int r = 0; r < p->n; r++) {
-        found.rates[r] = (struct mt_overlap_rates){.workers = all[r].workers,
-                                                   .flops = all[r].flops,
-                                                   .tile_s = all[r].tile_s,
-                                                   .memory_Bps = all[r].memory_Bps,
-                                                   .whole_tiles = true,
-                                                   .within = true,
-                                                   .movers = all[r].movers,
-                                                   .streams = mt_overlap_fused_streams(p, all[r].workers),
-                                                   .unsent = mt_overlap_fused_unsent(p, all[r].workers),
-                                                   .egress_Bps = INFINITY,
-                                                   .ingress_Bps = INFINITY,
-                                                   .compute_slowdown = slower,
-                                                   .put_slowdown = slower};
+        found.rates[r] = rates_of(p, r, &all[r]);
+        found.rates[r].compute_slowdown = found.rates[r].put_slowdown = slower;
         for (int q = 0; q < p->n; q++) bandwidth_Bps[r * p->n + q] = bandwidth, latency_s[r * p->n + q] = flags_s / 2;
     }
     return found;

@@ -188,12 +188,12 @@ bool mt_bench_predicts(const struct mt_bench_case *c, const struct mt_overlap *p
  * Collective. */
 struct mt_bench_rates mt_bench_rates_of_chunks(struct mt_bench_case *c);
 struct mt_bench_rates mt_bench_rates_of_fused(struct mt_bench_case *c, const struct mt_overlap *problem);
-/* The part of forms by chunks, or of one kernel (of the tile, or null: of any); the last of several, or the first, or
- * null. */
+/* The part of forms by chunks, or of one kernel (of the problem's tile, and for few rows as it is; or null: of any but
+ * those for few rows); the last of several, or the first, or null. */
 const struct mt_bench_variant *mt_bench_part_of(const struct mt_bench_case *c, enum mt_bench_part part);
 const struct mt_bench_variant *mt_bench_first_part_of(const struct mt_bench_case *c, enum mt_bench_part part);
 const struct mt_bench_variant *mt_bench_fused_part_of(const struct mt_bench_case *c, enum mt_bench_part part,
-                                                      const int64_t tile[2]);
+                                                      const struct mt_overlap *problem);
 double mt_bench_own_median(const struct mt_bench_case *c, const struct mt_bench_variant *v);
 double mt_bench_in_step(const struct mt_bench_case *c);
 /* What the rank that sends or receives most does so of; and the puts of the rank with most of them. */

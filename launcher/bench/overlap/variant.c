@@ -82,6 +82,7 @@ static void keep_puts(struct mt_bench_variant *v) {
 void mt_bench_variant_reduce(struct mt_bench_variant *v, int me) {
     struct mt_overlap_schedule *s = &v->schedule;
     bool stores = v->problem.how == MT_OVERLAP_FUSED && v->problem.form != MT_OVERLAP_GATHER;
+    if (mt_overlap_fused_few(&v->problem)) stores = false; /* such tiles go to this rank's slot, then to others' */
     switch (v->part) {
     case MT_BENCH_PUTS: keep_puts(v); break;
     case MT_BENCH_FLAGS: empty_tiles(s, true, true), empty_puts(s); break;

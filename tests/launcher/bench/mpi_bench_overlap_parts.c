@@ -119,6 +119,71 @@ static void check_predictions(struct mt_bench_overlap *bench, enum mt_overlap_fo
     mt_arena_release(&c.arena);
 }
 
+/* ---- few rows ---- */
+
+/* 32 rows, and 8192 columns or terms in all: 64 tiles of 64 columns on a rank, each of one multiprocessor or two. */
+static struct mt_overlap pose_few(enum mt_overlap_form form) {
+    static const int64_t rows[RANKS] = {20, 12}, shares[RANKS] = {4096, 4096};
+    bool gather = form == MT_OVERLAP_GATHER;
+    struct mt_overlap p = pose(form, rows), few;
+    p.m = 32, p.cols = gather ? 8192 : 4096, p.k = gather ? 4096 : 8192, p.shares = shares;
+    CHECK(mt_overlap_few_candidate(&p, 0, &few), "of 32 rows");
+    return few;
+}
+
+/* Only its tiles, of all rows: a product of its own. */
+static void check_few_tiles(enum mt_overlap_form form, int me) {
+    struct mt_overlap p = pose_few(form);
+    struct mt_bench_variant v = part_of(&p, MT_BENCH_TILES, me);
+    const struct mt_overlap_schedule *s = &v.schedule;
+    CHECK_EQ(s->ntiles, 4096 / 64);
+    CHECK_EQ(s->nputs, 0);
+    CHECK(s->part, "devices would take it for the whole");
+    for (int t = 0; t < s->ntiles; t++) {
+        CHECK(s->tiles[t].kind == MT_TILE_MATMUL && !s->tiles[t].nwaits && s->tiles[t].rows == 32, "tile %d", t);
+        if (form == MT_OVERLAP_REDUCE) CHECK(s->tiles[t].to == MT_OVERLAP_SLOTS && s->tiles[t].row == 32 * me, "%d", t);
+    }
+    mt_bench_variant_release(&v);
+}
+
+/* It is predicted from its own tiles' time, though one kernel has such a tile of the other kind as well: all tiles run
+ * at once, beside what is put; of sums, which no other form has to be measured for, the exchange comes after them. */
+static void check_few_predictions(struct mt_bench_overlap *bench, enum mt_overlap_form form) {
+    enum { MULTIPROCESSORS = 132 };
+    struct mt_device device = {.multiprocessors = MULTIPROCESSORS, .all_multiprocessors = MULTIPROCESSORS};
+    struct mt_bench_overlap large = *bench;
+    struct mt_bench_case c = {.bench = &large, .rounds = ROUNDS, .problem = pose(form, even)};
+    struct mt_overlap first = c.problem, few = pose_few(form), like = few;
+    struct mt_err err = MT_ERR_INIT;
+    const double few_s = 30e-6, other_s = 90e-6;
+    double seconds[2];
+    large.device = &device;
+    first.m = few.m, first.rows = few.rows, first.cols = few.cols, first.k = few.k, first.shares = few.shares;
+    like.joint = like.direct = false;
+    add(&c, MT_BENCH_PUTS, &first, 5e-6 + flags_s);
+    add(&c, MT_BENCH_FLAGS, &first, flags_s);
+    if (form != MT_OVERLAP_GATHER) add(&c, MT_BENCH_SUMS, &first, 3e-6 + flags_s / 2);
+    add(&c, MT_BENCH_TILES, &first, 60e-6);
+    add(&c, MT_BENCH_TOGETHER, &first, 120e-6); /* which slows those down, not these */
+    CHECK(!mt_bench_predicts(&c, &few), "nothing is known of its tile");
+    add(&c, MT_BENCH_TILES, &like, other_s);
+    CHECK(!mt_bench_predicts(&c, &few), "another kind's tile");
+    add(&c, MT_BENCH_TILES, &few, few_s);
+    CHECK(mt_bench_fused_part_of(&c, MT_BENCH_TILES, NULL)->problem.tile[0] == 128, "the first is another");
+    struct mt_bench_rates rates = mt_bench_rates_of_fused(&c, &few);
+    CHECK_EQ(rates.rates[0].workers, MULTIPROCESSORS / 2);
+    CHECK_NEAR(2.0 * 32 * 64 * 4096 / rates.rates[0].flops + rates.rates[0].tile_s, few_s, 1e-12);
+    CHECK_NEAR(rates.rates[0].compute_slowdown, 1, 0);
+    CHECK_OK(mt_bench_predict(&c, (struct mt_overlap[]){few, like}, 2, seconds, &err), err);
+    if (form == MT_OVERLAP_GATHER)
+        CHECK_NEAR(seconds[0], few_s, 1e-9);
+    else
+        CHECK(seconds[0] > few_s + flags_s / 2 && seconds[0] < few_s + 5e-6 * 4 + flags_s + 3e-6, "%g s", seconds[0]);
+    CHECK(seconds[1] > other_s / 2, "%g s", seconds[1]);
+    for (int i = 0; i < c.nvariants; i++) mt_bench_variant_release(&c.variants[i]);
+    mt_arena_release(&c.arena);
+}
+
 int main(void) {
     const struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 600};
     const struct mt_bench_overlap_options options = {.repetitions = ROUNDS};
@@ -133,6 +198,9 @@ int main(void) {
         check_local_tiles(&q, bench.rank);
         check_others(&p, bench.rank);
         check_predictions(&bench, (enum mt_overlap_form)form);
+        if (form == MT_OVERLAP_SCATTER) continue;
+        check_few_tiles((enum mt_overlap_form)form, bench.rank);
+        check_few_predictions(&bench, (enum mt_overlap_form)form);
     }
     return mt_session_end(MT_OK, 0, &err);
 }
