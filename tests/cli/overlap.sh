@@ -111,28 +111,39 @@ for ranks in 8 2; do
   esac || fail "$ranks ranks: $(grep overlapped chosen.json)"
 done
 
-# Gathered weights that are sent slab by slab in K, as the plan says by hand: proven, the losses of whole rows, equal bits.
+# Gathered weights that are sent slab by slab in K, or multiplied by tiles of all ranks' rows, as the plan says by hand:
+# proven, the losses of whole rows of one rank each, equal bits.
 $MOTLEY plan --model gpt2:layers=1,heads=4,embed=64,context=32,vocab=256 --batch 4 --steps 3 --precision f64 \
   --cluster cpu-1t:1x2 --strategy zero3 --overlap all -o here.json >said.txt
 sed "s/node0/$(hostname)/g" here.json >edited.json
 $MOTLEY plan --check edited.json -o whole.json >said.txt
-row='{"form": "gather", "m": 256, "columns": 128, "k": 64, "by": "any", "tile": [32, 128], "put_rows": 20, "slabs": 3}'
-sed "s/^  \"gradients\": {/  \"overlapped\": [$row],\n&/" whole.json >edited.json
-$MOTLEY plan --check edited.json -o slabs.json >said.txt
-$MOTLEY show slabs.json | has 'AllGather+GEMM .* puts of 20 rows, K in 3 slabs' || fail "slabs are not shown"
-$MOTLEY show program slabs.json --lowered | has '; overlapped: 256 by 128 by 64 .*, K in 3 slabs' || fail "no slabs"
-$MOTLEY verify slabs.json --steps 1 | has '^schedule *proven' || fail "slabs are not proven"
-for run in whole:zero slabs:one slabs:two; do
-  rm -rf ${run#*:}
-  mpirun -n 2 $MOTLEY train ${run%:*}.json --data text.txt --out ${run#*:} >said.txt 2>&1 || fail "$run: $(cat said.txt)"
-done
+gathers() {
+  rm -rf "$2"
+  mpirun -n 2 $MOTLEY train "$1.json" --data text.txt --out "$2" >said.txt 2>&1 || fail "$1: $(cat said.txt)"
+}
+gathers whole zero
 losses zero/run.json >plain.txt
-losses one/run.json | paste - plain.txt | awk -v OFMT=%.17g '
-  { d = ($1 - $2) / $2; if (d < 0) d = -d; if (!(d < 1e-11)) { print; bad = 1 } } END { exit bad || NR != 3 }' ||
-  fail "slabs: other losses"
-[ -n "$(hash_of one/run.json)" ] && [ "$(hash_of one/run.json)" = "$(hash_of two/run.json)" ] || fail "slabs: other bits"
+while read -r name rows says more; do
+  says=${says//_/ }
+  row='{"form": "gather", "m": 256, "columns": 128, "k": 64, "by": "any", "tile": ['$rows', 128], "put_rows": 20, '$more'}'
+  sed "s/^  \"gradients\": {/  \"overlapped\": [$row],\n&/" whole.json >edited.json
+  $MOTLEY plan --check edited.json -o $name.json >said.txt
+  $MOTLEY show $name.json | has "AllGather+GEMM .* puts of 20 rows, $says" || fail "$name: not shown"
+  $MOTLEY show program $name.json --lowered | has "; overlapped: 256 by 128 by 64 .*, $says" || fail "$name: not there"
+  $MOTLEY verify $name.json --steps 1 | has '^schedule *proven' || fail "$name: not proven"
+  for run in one two; do gathers $name $run </dev/null; done
+  losses one/run.json | paste - plain.txt | awk -v OFMT=%.17g '
+    { d = ($1 - $2) / $2; if (d < 0) d = -d; if (!(d < 1e-11)) { print; bad = 1 } } END { exit bad || NR != 3 }' ||
+    fail "$name: other losses"
+  [ -n "$(hash_of one/run.json)" ] && [ "$(hash_of one/run.json)" = "$(hash_of two/run.json)" ] || fail "$name: other bits"
+done <<'ROWS'
+slabs 32 K_in_3_slabs "slabs": 3
+joint 48 rows_of_all_ranks_in_each_tile "joint": true
+ROWS
 sed '0,/"slabs": 3/s//"slabs": 300/' slabs.json >edited.json
 refused 2 'overlapped[0].slabs: is 300' $MOTLEY plan --check edited.json -o x.json
+sed '0,/"joint": true/s//&, "slabs": 2/' joint.json >edited.json
+refused 2 'overlapped[0].joint: must be absent' $MOTLEY plan --check edited.json -o x.json
 
 # A rank that is killed, or stopped, while the others wait for its tiles.
 $MOTLEY plan --model gpt2:layers=2,heads=2,embed=64,context=64,vocab=256 --batch 6 --steps 1000000 --ranks 3 \

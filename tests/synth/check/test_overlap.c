@@ -84,6 +84,37 @@ static void test_mutants(void) {
     CHECK(wrong >= 90, "%d", wrong);
 }
 
+/* Joint tiles, which read what all ranks put, their own rank too: three ranks, one of which has no rows and one no
+ * columns. Each put that is dropped or swapped, each wait that is dropped, and each box that is another, of each rank,
+ * is refused where it is wrong; most are. */
+static void test_joint(void) {
+    static const enum mutation kinds[] = {PUT_DROPPED, PUTS_SWAPPED, PUT_REPEATED, WAIT_DROPPED, FLAG, BOX, ORDER};
+    struct overlap_tally tally = {0};
+    for (int number = 0; number < 72; number++) {
+        struct overlap_case c = {.rows = {number % 4 ? 2 : 3, number % 3, 2}, .shares = {3, 2, number % 2}};
+        struct mt_overlap *p = &c.problem;
+        *p = (struct mt_overlap){.form = MT_OVERLAP_GATHER,
+                                 .n = 3,
+                                 .k = 2,
+                                 .type = MT_F32,
+                                 .out = MT_F32,
+                                 .wire = MT_F32,
+                                 .tile = {number % 2 ? 16 : 3, 2},
+                                 .chunk = 1 + number % 3,
+                                 .keep = number / 6 % 2,
+                                 .joint = true};
+        for (int r = 0; r < 3; r++) p->m += c.rows[r], p->cols += c.shares[r];
+        p->rows = c.rows, p->shares = c.shares;
+        for (int r = 0; r < 3; r++) mt_overlap_schedule(p, r, &c.schedules[r]);
+        CHECK(overlap_judge(p, c.schedules) == RIGHT, "joint %d", number);
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) overlap_mutant(&c, kinds[k], number, &tally);
+        overlap_case_release(&c);
+    }
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        CHECK(kinds[k] == ORDER || tally.wrong[kinds[k]] >= 10, "%s: %d wrong, %d right", mutation_names[kinds[k]],
+              tally.wrong[kinds[k]], tally.right[kinds[k]]);
+}
+
 /* A schedule of two ranks, changed by the caller; whether it is refused, and for what. */
 static struct overlap_case form_case(struct mt_overlap_schedule *changed) {
     struct overlap_case c;
@@ -222,5 +253,6 @@ int main(void) {
     test_generators();
     test_judge();
     test_mutants();
+    test_joint();
     return 0;
 }
