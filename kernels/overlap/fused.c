@@ -47,24 +47,28 @@ static bool puts_await_nothing(const struct mt_overlap *p) {
 bool mt_overlap_fused_few(const struct mt_overlap *p) {
     bool form = p->form == MT_OVERLAP_GATHER ? p->joint : p->form == MT_OVERLAP_REDUCE && p->direct;
     bool types = mt_type_is_half(p->type) && p->out == p->type && p->wire == p->type;
+    for (int r = 0; r < p->n; r++) form &= p->shares[r] > 0 && (p->form != MT_OVERLAP_GATHER || p->rows[r] > 0);
     return form && types && p->m >= 1 && p->m <= MOST_FEW && p->tile[0] >= p->m &&
            (p->tile[1] == FEW_COLS || p->tile[1] == 2 * FEW_COLS) && !p->ngroups;
 }
 
-/* Of few rows A is multiplied as it lies, from the begin of each rank's K. */
-static bool serves_few(const struct mt_overlap *p, int me, bool trans_a, bool trans_b, bool trans_out) {
-    bool gather = p->form == MT_OVERLAP_GATHER;
-    int64_t k = gather ? p->k : p->shares[me], columns = gather ? p->shares[me] : p->cols;
+/* Of few rows A is multiplied as it lies, from the begin of each rank's K. All ranks say the same: joint tiles have no
+ * other implementation. */
+static bool serves_few(const struct mt_overlap *p, bool trans_a, bool trans_b, bool trans_out) {
+    bool gather = p->form == MT_OVERLAP_GATHER, all = true;
     if (p->n > MOST_RANKS || trans_a || trans_out || p->keep || !fits(p) || !p->k) return false;
-    for (int r = 0; r < p->n && !gather; r++)
-        if (!mt_overlap_contributes(p, r)) return false;
-    return aligned(k, p->type) && aligned(trans_b ? k : columns, p->type) && columns % UNIT == 0;
+    for (int r = 0; r < p->n; r++) {
+        int64_t k = gather ? p->k : p->shares[r], columns = gather ? p->shares[r] : p->cols;
+        all &= aligned(k, p->type) && aligned(trans_b ? k : columns, p->type) && columns % UNIT == 0;
+        all &= p->m * k < INT32_MAX;
+    }
+    return all;
 }
 
 bool mt_overlap_fused_serves(const struct mt_overlap *p, int me, bool trans_a, bool trans_b, bool trans_out) {
     bool gather = p->form == MT_OVERLAP_GATHER, half_out = mt_type_is_half(p->out);
     int64_t k = gather ? p->k : p->shares[me], columns = gather ? p->shares[me] : p->cols;
-    if (mt_overlap_fused_few(p)) return serves_few(p, me, trans_a, trans_b, trans_out);
+    if (mt_overlap_fused_few(p)) return serves_few(p, trans_a, trans_b, trans_out);
     if (p->joint || p->n > MOST_RANKS || trans_out || !fits(p)) return false;
     if (!mt_type_is_half(p->type) || !(half_out || p->out == MT_F32) || (p->wire != p->type && p->wire != MT_F32))
         return false;

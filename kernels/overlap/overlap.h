@@ -209,8 +209,8 @@ bool mt_overlap_equal(const struct mt_overlap *a, const struct mt_overlap *b);
  * rows have tiles of their own, all ranks a part in the sums, no transposed A and result, and keep no operand. */
 bool mt_overlap_fused_serves(const struct mt_overlap *problem, int me, bool trans_a, bool trans_b, bool trans_out);
 /* Whether one kernel runs the problem by its form for few rows: a joint gather or a direct reduce of at most
- * 256 rows, which one tile of 64 or 128 columns spans, all of one half type. All its tiles run at once, each on as many
- * multiprocessors as fit, which divide K. */
+ * 256 rows, which one tile of 64 or 128 columns spans, all of one half type. Its tiles run at once, where they are as
+ * many as multiprocessors or fewer: each then on several, which divide K. */
 bool mt_overlap_fused_few(const struct mt_overlap *problem);
 /* Tile `i` of those that such a problem may have, all rows by 64 and by 128; false: there are no more, or the problem
  * has too many rows or another form. */

@@ -265,15 +265,18 @@ static void note_memory(struct cuda_device *device, int64_t used_bytes) {
 static enum mt_status start(struct cuda_device *device, int index, struct mt_err *err) {
     struct cuda *cuda = &device->cuda;
     char bus[MT_DEVICE_BUS_TEXT];
-    int major, minor;
+    int major, minor, memory_khz, memory_bits;
     enum mt_status st = find(index, &cuda->handle, err);
     if (!st) st = attribute(cuda, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major, err);
     if (!st) st = attribute(cuda, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor, err);
     if (!st) st = attribute(cuda, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &cuda->nsm, err);
     if (!st) st = attribute(cuda, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &cuda->shared_bytes, err);
     if (!st) st = attribute(cuda, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &cuda->l2_bytes, err);
+    if (!st) st = attribute(cuda, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &memory_khz, err);
+    if (!st) st = attribute(cuda, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, &memory_bits, err);
     if (!st) st = describe(device, err);
     if (st) return st;
+    cuda->memory_Bps = 2e3 * memory_khz * memory_bits / 8; /* two bits a clock and line */
     cuda->sm = 10 * major + minor;
     if (cuda->sm < MT_CAPABILITY_LEAST)
         return mt_fail(err, MT_EMISSING, "%s: has compute capability %d.%d, and at least %d.%d is needed",

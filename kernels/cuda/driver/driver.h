@@ -18,6 +18,7 @@ struct cuda {
     int nsm;           /* multiprocessors that compute: fewer where that is emulated */
     int shared_bytes;  /* of one block, at most (opt-in) */
     int l2_bytes;      /* of the L2 cache */
+    double memory_Bps; /* nominal; 0: unknown */
     struct cuda_jit *jit;
 };
 
@@ -27,7 +28,7 @@ struct cuda_queue {
     CUstream stream;
     CUdeviceptr clock; /* the device's copy of the call's struct mt_clock (op.h), current when the work runs */
     CUdeviceptr room;  /* CUDA_ROOM_BYTES that a launch leaves to the next in multi-tensor launches (reduce.c) */
-    bool shares;      /* copies leave multiprocessors to a collective that runs at the same time */
+    bool shares;       /* copies leave multiprocessors to a collective that runs at the same time */
 };
 enum { CUDA_ROOM_BYTES = 256 << 10 };
 

@@ -5,6 +5,7 @@
  *   OUT             of what is stored: TYPE, or float
  *   TURN_A, TURN_B  1: a is stored as [k, m]; b as [k, n] (0: as [n, k])
  *   ROWS, COLUMNS   of a tile
+ *   HELD            columns of b that a stage holds, a multiple of 8 [COLUMNS]; the others are what follows it
  *   TOGETHER        1: both groups of consumers, of four warps each, have half of a tile's rows; 0: tiles in turns, so
  *                   that one group stores while the other multiplies
  *   STAGES          slabs of 64 terms in shared memory
@@ -17,10 +18,14 @@
 #ifndef MT_KERNELS_CUDA_GEMM_MAINLOOP_CUH
 #define MT_KERNELS_CUDA_GEMM_MAINLOOP_CUH
 
+#ifndef HELD
+#define HELD COLUMNS
+#endif
+
 using T = TYPE;
 constexpr int SLAB = 64, ROW_BYTES = 128;
 constexpr int CONSUMERS = 2, EACH = TOGETHER ? ROWS / CONSUMERS : ROWS, HALVES = EACH / 64; /* 64 rows at a time */
-constexpr int A_BYTES = ROWS * ROW_BYTES, B_BYTES = COLUMNS * ROW_BYTES, STAGE_BYTES = A_BYTES + B_BYTES;
+constexpr int A_BYTES = ROWS * ROW_BYTES, B_BYTES = HELD * ROW_BYTES, STAGE_BYTES = A_BYTES + B_BYTES;
 constexpr int CLUSTER = SHARE ? 2 : 1;
 constexpr int WIDE = ROW_BYTES / (int)sizeof(OUT);                     /* columns that are stored at a time */
 constexpr int CHUNK_BYTES = 64 * ROW_BYTES, CHUNKS = TOGETHER ? 2 : 4; /* of a group of consumers, in turns */

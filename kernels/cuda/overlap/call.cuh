@@ -1,5 +1,5 @@
-/* What fused.cu and its movers share: the tables that are its schedule, the call, and flags. The macros are those of
- * fused.cu. */
+/* What fused.cu, its movers and few.cu share: the tables that are their schedule, the call, and flags. The macros are
+ * theirs. */
 #ifndef MT_KERNELS_CUDA_OVERLAP_CALL_CUH
 #define MT_KERNELS_CUDA_OVERLAP_CALL_CUH
 
@@ -49,7 +49,8 @@ struct call {
     RESULT *out;
     TYPE *whole;
     u64 *epoch; /* of the last run */
-    u32 *work;  /* tiles, pieces given out; blocks that have ended; then of each box the pieces that are done */
+    u32 *work;  /* tiles, pieces given out; blocks that have ended (few.cu: that take no more); then of each box the
+                  pieces that  are done */
     const tile_row *tiles;
     const box_row *boxes;
     const piece_row *pieces;
@@ -87,11 +88,11 @@ template <level L> __device__ inline bool await_all(const run &r, int first, int
     }
     return fine;
 }
+__device__ inline void raise(const run &r, const signal_row &flag) {
+    word_add((u64 *)(r.c.part[flag.peer] + flag.place), 1);
+}
 __device__ inline void raise_all(const run &r, int first, int count) {
-    for (int i = first; i < first + count; i++) {
-        signal_row flag = r.c.signals[i];
-        word_add((u64 *)(r.c.part[flag.peer] + flag.place), 1);
-    }
+    for (int i = first; i < first + count; i++) raise(r, r.c.signals[i]);
 }
 /* Count one more of so many, after what this thread has seen; returns whether it is the last. Who releases after that,
  * releases what came before all of them. */

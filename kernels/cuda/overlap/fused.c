@@ -1,5 +1,5 @@
-/* Overlapped GEMMs in one kernel (fused.cu), on sm_90: the tables that it reads (tables.c), made once from a problem's
- * schedule and kept on the device, and launches. */
+/* Overlapped GEMMs in one kernel (fused.cu; few.cu of few rows), on sm_90: the tables that it reads (tables.c), made
+ * once from a problem's schedule and kept on the device, and launches. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,22 +9,16 @@
 #include "kernels/cuda/gemm/tile.h"
 #include "kernels/cuda/jit/shape.h"
 #include "kernels/cuda/overlap/compute.h"
+#include "kernels/cuda/overlap/few.h"
 #include "kernels/cuda/overlap/fused.h"
 #include "kernels/cuda/overlap/tables.h"
 
-enum { MOST_RANKS = 8, WORK_HEAD = 4 };
+enum { WORK_HEAD = 4 };
 
 /* ---- as in call.cuh ---- */
 
 struct maps {
-    CUtensorMap a, b, staged[2], to[2][MOST_RANKS], slot[2], sum;
-};
-struct call {
-    CUdeviceptr part[MOST_RANKS], a, out, whole, epoch, work, tiles, boxes, pieces, waits, signals;
-    int64_t staged[2], slots[2], sums[2];
-    int32_t ntiles, nboxes, npieces, copies, me, begun, slabs, k, columns, owned;
-    uint32_t adds;
-    struct cuda_watch watch;
+    CUtensorMap a, b, staged[2], to[2][CUDA_FUSED_RANKS], slot[2], sum;
 };
 
 /* ---- tables on the device ---- */
@@ -137,18 +131,19 @@ static bool lies_well(const void *address) {
     return (uintptr_t)address % 16 == 0;
 }
 
-static bool has_tile(const struct cuda *cuda, const struct mt_overlap *p) {
+static bool has_tile(const struct cuda *cuda, const struct mt_overlap *p, int me) {
+    if (mt_overlap_fused_few(p)) return cuda_few_serves(cuda, p, me);
     const struct gemm_tile *tile = gemm_tile_of(p->tile[0], p->tile[1]);
     return cuda->sm == 90 && tile && gemm_tile_stages(cuda, tile);
 }
 
 bool cuda_fused_serves(const struct cuda *cuda, const struct mt_overlap *problem, int me) {
-    return has_tile(cuda, problem) && mt_overlap_fused_serves(problem, me, false, false, false);
+    return has_tile(cuda, problem, me) && mt_overlap_fused_serves(problem, me, false, false, false);
 }
 
 static bool can(const struct cuda *cuda, const struct cuda_overlap *o) {
     const struct mt_overlap_operands *x = o->operands;
-    return has_tile(cuda, o->problem) &&
+    return has_tile(cuda, o->problem, o->me) &&
            mt_overlap_fused_serves(o->problem, o->me, x->trans_a, x->trans_b, x->trans_out) && lies_well(x->a) &&
            lies_well(x->b) && lies_well(x->out) && lies_well(x->whole);
 }
@@ -221,31 +216,31 @@ static enum mt_status map_operands(const struct cuda_overlap *o, struct maps *ma
     return st || !mt_overlap_fused_adds(p) ? st : map_sums(o, maps, err);
 }
 
-static struct call make_call(const struct cuda_overlap *o, const struct kept *kept) {
+static struct cuda_fused_call make_call(const struct cuda_overlap *o, const struct kept *kept) {
     const struct mt_overlap *p = o->problem;
     bool gather = p->form == MT_OVERLAP_GATHER;
     int64_t first, k = gather ? p->k : p->shares[o->me];
-    struct call call = {.a = (CUdeviceptr)o->operands->a,
-                        .out = (CUdeviceptr)o->operands->out,
-                        .whole = (CUdeviceptr)o->operands->whole,
-                        .epoch = o->epoch,
-                        .work = kept->memory,
-                        .tiles = kept->memory + (CUdeviceptr)kept->at[0],
-                        .boxes = kept->memory + (CUdeviceptr)kept->at[1],
-                        .pieces = kept->memory + (CUdeviceptr)kept->at[2],
-                        .waits = kept->memory + (CUdeviceptr)kept->at[3],
-                        .signals = kept->memory + (CUdeviceptr)kept->at[4],
-                        .ntiles = kept->ntiles,
-                        .nboxes = kept->nboxes,
-                        .npieces = kept->npieces,
-                        .copies = o->schedule->copies,
-                        .me = o->me,
-                        .begun = p->engines,
-                        .slabs = (int32_t)divide_up(k, GEMM_SLAB),
-                        .k = (int32_t)k,
-                        .columns = (int32_t)(gather ? p->shares[o->me] : p->cols),
-                        .owned = (int32_t)mt_overlap_owned(p, o->me, &first),
-                        .watch = o->watch};
+    struct cuda_fused_call call = {.a = (CUdeviceptr)o->operands->a,
+                                   .out = (CUdeviceptr)o->operands->out,
+                                   .whole = (CUdeviceptr)o->operands->whole,
+                                   .epoch = o->epoch,
+                                   .work = kept->memory,
+                                   .tiles = kept->memory + (CUdeviceptr)kept->at[0],
+                                   .boxes = kept->memory + (CUdeviceptr)kept->at[1],
+                                   .pieces = kept->memory + (CUdeviceptr)kept->at[2],
+                                   .waits = kept->memory + (CUdeviceptr)kept->at[3],
+                                   .signals = kept->memory + (CUdeviceptr)kept->at[4],
+                                   .ntiles = kept->ntiles,
+                                   .nboxes = kept->nboxes,
+                                   .npieces = kept->npieces,
+                                   .copies = o->schedule->copies,
+                                   .me = o->me,
+                                   .begun = p->engines,
+                                   .slabs = (int32_t)divide_up(k, GEMM_SLAB),
+                                   .k = (int32_t)k,
+                                   .columns = (int32_t)(gather ? p->shares[o->me] : p->cols),
+                                   .owned = (int32_t)mt_overlap_owned(p, o->me, &first),
+                                   .watch = o->watch};
     for (int r = 0; r < p->n; r++) {
         call.part[r] = o->parts[r];
         if (!gather && mt_overlap_contributes(p, r)) call.adds |= 1u << r;
@@ -258,11 +253,11 @@ static struct call make_call(const struct cuda_overlap *o, const struct kept *ke
     return call;
 }
 
-static enum mt_status queue(const struct cuda_queue *queue, const struct cuda_overlap *o, struct mt_err *err) {
+static enum mt_status launch(const struct cuda_queue *queue, const struct cuda_overlap *o, struct cuda_fused_call *call,
+                             struct mt_err *err) {
     const struct mt_overlap *p = o->problem;
     const struct gemm_tile *tile = gemm_tile_of(p->tile[0], p->tile[1]);
     struct cuda *cuda = queue->cuda;
-    const struct kept *kept;
     struct maps maps = {0};
     char definitions[360];
     CUfunction kernel;
@@ -271,8 +266,7 @@ static enum mt_status queue(const struct cuda_queue *queue, const struct cuda_ov
      * come. */
     bool gather = p->form == MT_OVERLAP_GATHER, spread = gather || mt_overlap_fused_adds(p);
     bool streamed = gather && gemm_streams(cuda, p->m * p->shares[o->me] * mt_type_size(p->out));
-    enum mt_status st = find(queue, o, &kept, err);
-    if (!st) st = map_operands(o, &maps, err);
+    enum mt_status st = map_operands(o, &maps, err);
     if (st) return st;
     snprintf(definitions, sizeof definitions,
              "-DTYPE=%s -DHALF=%s -DOUT=%s -DTURN_A=%d -DTURN_B=%d -DROWS=%d -DCOLUMNS=%d -DTOGETHER=%d -DSTAGES=%d "
@@ -282,17 +276,24 @@ static enum mt_status queue(const struct cuda_queue *queue, const struct cuda_ov
              !o->operands->trans_b, tile->rows, tile->columns, tile->together, gemm_tile_stages(cuda, tile), spread,
              streamed, cuda_type(p->wire), cuda_type(p->out), p->n, !gather, mt_overlap_fused_adds(p));
     if ((st = cuda_kernel(cuda, "fused", definitions, "overlap_fused", shared_bytes, &kernel, err))) return st;
-    struct call call = make_call(o, kept);
     struct cuda_overlap_run run;
     if (p->engines) {
         cuda_overlap_run_init(&run, queue, o);
         if ((st = put_all(&run, err))) return st;
     }
     /* A block with a tile, or with pieces for all of its movers and consumers. */
-    int64_t wanted = largest(largest(kept->ntiles, divide_up(kept->npieces, 8)), 1);
-    st = cuda_launch(queue, kernel, least(wanted, cuda->nsm), GEMM_TILE_THREADS, shared_bytes, (void *[]){&maps, &call},
+    int64_t wanted = largest(largest(call->ntiles, divide_up(call->npieces, 8)), 1);
+    st = cuda_launch(queue, kernel, least(wanted, cuda->nsm), GEMM_TILE_THREADS, shared_bytes, (void *[]){&maps, call},
                      err);
     return st || !p->engines ? st : cuda_overlap_join(&run, err);
+}
+
+static enum mt_status queue(const struct cuda_queue *queue, const struct cuda_overlap *o, struct mt_err *err) {
+    const struct kept *kept;
+    enum mt_status st = find(queue, o, &kept, err);
+    if (st) return st;
+    struct cuda_fused_call call = make_call(o, kept);
+    return mt_overlap_fused_few(o->problem) ? cuda_few_launch(queue, o, &call, err) : launch(queue, o, &call, err);
 }
 
 const struct cuda_overlap_impl cuda_overlap_fused = {MT_OVERLAP_FUSED, can, queue};

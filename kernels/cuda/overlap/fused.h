@@ -1,8 +1,18 @@
-/* What fused.c keeps on a device. */
+/* Overlapped GEMMs in one kernel: what fused.c keeps on a device, and hands to fused.cu and few.cu. */
 #ifndef MT_KERNELS_CUDA_OVERLAP_FUSED_H
 #define MT_KERNELS_CUDA_OVERLAP_FUSED_H
 
 #include "kernels/cuda/overlap/overlap.h"
+
+/* As in call.cuh. */
+enum { CUDA_FUSED_RANKS = 8 };
+struct cuda_fused_call {
+    CUdeviceptr part[CUDA_FUSED_RANKS], a, out, whole, epoch, work, tiles, boxes, pieces, waits, signals;
+    int64_t staged[2], slots[2], sums[2];
+    int32_t ntiles, nboxes, npieces, copies, me, begun, slabs, k, columns, owned;
+    uint32_t adds;
+    struct cuda_watch watch;
+};
 
 /* Free the tables on the device, which will be closed. */
 void cuda_fused_forget(const struct cuda *cuda);

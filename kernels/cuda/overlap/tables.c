@@ -183,7 +183,7 @@ static int merge_sums(const struct mt_overlap *p, const struct mt_overlap_schedu
 static void take_sum(const struct mt_overlap_schedule *s, int me, int sum, struct tile_row *row,
                      struct cuda_fused_tables *to) {
     const struct mt_overlap_tile *tile = &s->tiles[sum];
-    row->adds = 1, row->nsignals = 0;
+    row->adds = 1;
     row->row = (int32_t)tile->row;
     row->first_ready = to->nwaits, row->nready = 0;
     for (int w = tile->first_wait; w < tile->first_wait + tile->nwaits; w++)
@@ -204,6 +204,36 @@ static int32_t add_tile_waits(const struct mt_overlap *p, const struct mt_overla
     return first;
 }
 
+/* ---- few rows (few.cu) ----
+ *
+ * A tile of the GEMM takes over the sum of its columns, as tiles that add do; there is no counter, so they are in their
+ * order, and each begins where the one before ends. A gather's puts and flags are so regular that few.c describes them
+ * without a table. */
+
+static void make_few(int me, const struct mt_overlap_schedule *s, struct cuda_fused_tables *to) {
+    int j = 0, nsums = 0;
+    while (j < s->nputs && s->puts[j].tile < 0) j++;
+    for (int t = 0; t < s->ntiles; t++) {
+        const struct mt_overlap_tile *tile = &s->tiles[t];
+        if (tile->kind == MT_TILE_ADD) {
+            take_sum(s, me, t, &to->tiles[nsums++], to);
+            continue;
+        }
+        mt_arena_grow(&to->arena, &to->tiles, to->ntiles, &to->tiles_capacity, sizeof *to->tiles);
+        struct tile_row *row = &to->tiles[to->ntiles++];
+        assert(tile->kind == MT_TILE_MATMUL && !tile->from_row && (to->ntiles == 1 || tile->col > row[-1].column));
+        *row = (struct tile_row){.column = (int32_t)tile->col,
+                                 .more = 1,
+                                 .first_wait = tile->first_wait,
+                                 .nwaits = tile->nwaits,
+                                 .first_signal = j};
+        for (; j < s->nputs && s->puts[j].tile == t; j++) {
+            assert(!s->puts[j].nwaits);
+            row->nsignals += s->puts[j].peer != me; /* the last one is this rank's own */
+        }
+    }
+}
+
 void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s,
                             struct cuda_fused_tables *to) {
     int of_tiles = 0;
@@ -216,6 +246,10 @@ void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_
                                          s->waits[w].lag, s->waits[w].from, (int32_t)(s->waits[w].k / GEMM_SLAB)};
     for (int j = 0; j < s->nputs; j++)
         to->signals[j] = (struct signal_row){s->puts[j].peer, (int32_t)mt_overlap_flag_place(p, s->puts[j].flag)};
+    if (mt_overlap_fused_few(p)) {
+        make_few(me, s, to);
+        return;
+    }
     int *order = mt_new(&to->arena, int, s->ntiles), *merged = mt_new(&to->arena, int, s->ntiles);
     int *sum_of = mt_new(&to->arena, int, s->ntiles), *first_put = mt_new(&to->arena, int, s->ntiles + 1), j = 0;
     order_tiles(p, s, mt_new(&to->arena, struct ordered, s->ntiles), order);
@@ -236,6 +270,8 @@ void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_
         struct tile_row *row = &to->tiles[to->ntiles++];
         *row = tile_row(p, me, s, t, first_put[t], first_put[t + 1]);
         row->first_wait = add_tile_waits(p, &s->tiles[t], to);
-        if (sum_of[t] >= 0) take_sum(s, me, sum_of[t], row, to);
+        if (sum_of[t] < 0) continue;
+        take_sum(s, me, sum_of[t], row, to);
+        row->nsignals = 0;
     }
 }

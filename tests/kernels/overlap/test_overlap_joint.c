@@ -119,8 +119,9 @@ static void test_few(void) {
         few.shares[0]--, few.shares[1]++;
         CHECK(!serves(p), "8191");
         few.shares[0] = 0, few.shares[1] = 8192;
-        CHECK_EQ(serves(p), forms[f] == MT_OVERLAP_GATHER); /* a rank without columns puts alone */
-        CHECK_EQ(mt_overlap_fused_serves(p, 1, false, true, false), forms[f] == MT_OVERLAP_GATHER);
+        CHECK(!mt_overlap_fused_few(p), "a rank without a part in it");
+        CHECK_EQ(serves(p), forms[f] == MT_OVERLAP_REDUCE); /* only that has another form */
+        CHECK_EQ(mt_overlap_fused_serves(p, 1, false, true, false), forms[f] == MT_OVERLAP_REDUCE);
     }
     struct mt_overlap *p = pose(&few, MT_OVERLAP_GATHER, 2, 32, 64);
     p->keep = true;

@@ -30,6 +30,7 @@ struct rank {
     struct cuda_fused_tables tables;
     struct agent agents[AGENTS];
     int nagents, tiles, pieces; /* taken */
+    bool few;                   /* few.cu: a tile's flags are raised before it is added to */
     int *flags, *moved;         /* moved: pieces of a box */
 };
 
@@ -76,11 +77,12 @@ static bool step(struct rank *ranks, struct rank *r, struct agent *a) {
     case LOADS:
         if (!there(r, t->first_wait, t->nwaits)) return false;
         say(ranks, r, a);
+        if (r->few) raise_all(ranks, r, t->first_signal, t->nsignals);
         a->doing = STORES;
         return true;
     case STORES:
         if (!there(r, t->first_ready, t->nready)) return false;
-        a->unsaid = a->row;
+        a->unsaid = r->few ? -1 : a->row;
         take_tile(ranks, r, a);
         return true;
     case MOVES: {
@@ -101,12 +103,18 @@ static void simulate(struct rank *ranks, int n, const struct mt_overlap *p) {
         struct rank *rank = &ranks[r];
         int blocks = 1 + draw(draw(2) ? 3 : AGENTS - 4);
         rank->nagents = blocks + 1 + draw(3), rank->tiles = rank->pieces = 0;
+        rank->few = mt_overlap_fused_few(p);
         memset(rank->flags, 0, (size_t)mt_overlap_nflags(p) * sizeof *rank->flags);
         memset(rank->moved, 0, (size_t)rank->tables.nboxes * sizeof *rank->moved);
         for (int i = 0; i < rank->nagents; i++) {
             rank->agents[i] = (struct agent){TAKES, 0, -1};
             if (i >= blocks) take_piece(rank, &rank->agents[i]);
         }
+    }
+    for (int r = 0; r < n; r++) { /* what few.cu puts of A is in no table, and awaits nothing */
+        const struct mt_overlap_schedule *s = &ranks[r].schedule;
+        for (int j = 0; j < s->nputs && ranks[r].few && s->puts[j].tile < 0; j++)
+            ranks[s->puts[j].peer].flags[mt_overlap_flag_place(p, s->puts[j].flag) / 8]++;
     }
     for (bool any = true; any;) {
         any = false;
@@ -177,8 +185,17 @@ static struct mt_overlap random_problem(int n, int64_t *rows, int64_t *shares) {
     return p;
 }
 
+/* Of few rows, where the form has such tiles. */
+static void take_few(struct mt_overlap *p, int64_t *rows) {
+    bool gather = p->form == MT_OVERLAP_GATHER;
+    p->m = 0;
+    for (int r = 0; r < p->n; r++) p->m += rows[r] = rows[r] % (256 / p->n);
+    if (!mt_overlap_few_tile(p, draw(2), p->tile)) return;
+    p->joint = gather, p->direct = !gather, p->keep = false, p->slabs = 0, p->out = p->type;
+}
+
 int main(void) {
-    int simulated = 0, adds = 0;
+    int simulated = 0, adds = 0, few = 0;
     printf("seed %llu\n", (unsigned long long)seed);
     for (int trial = 0; trial < PROBLEMS; trial++) {
         stream = (uint64_t)trial, drawn = 0;
@@ -187,7 +204,9 @@ int main(void) {
         struct rank ranks[RANKS] = {0};
         struct mt_overlap p = random_problem(n, rows, shares);
         struct mt_err err = MT_ERR_INIT;
+        if (!draw(4)) take_few(&p, rows);
         if (mt_overlap_check(&p, &err)) continue;
+        few += mt_overlap_fused_few(&p);
         for (int r = 0; r < n; r++) {
             mt_overlap_schedule(&p, r, &ranks[r].schedule);
             cuda_fused_tables_make(&p, r, &ranks[r].schedule, &ranks[r].tables);
@@ -204,7 +223,7 @@ int main(void) {
             free(ranks[r].flags), free(ranks[r].moved);
         }
     }
-    printf("%d problems, %d tiles that add\n", simulated, adds);
-    CHECK(simulated > PROBLEMS / 2 && adds > 100, "too few of %d", PROBLEMS);
+    printf("%d problems, %d of few rows, %d tiles that add\n", simulated, few, adds);
+    CHECK(simulated > PROBLEMS / 2 && adds > 100 && few > 20, "too few of %d", PROBLEMS);
     return 0;
 }
