@@ -67,11 +67,12 @@ bool mt_overlap_candidate(const struct mt_overlap *problem, int i, struct mt_ove
 }
 
 bool mt_overlap_few_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *out) {
+    enum { FEW_PUTS = 64 }; /* to each rank, a block each: many move at a time, and a warp looks at all their flags */
     *out = *problem;
     out->how = MT_OVERLAP_FUSED;
     out->groups = NULL, out->ngroups = 0, out->slabs = 0, out->engines = false, out->mix = 0;
     out->joint = problem->form == MT_OVERLAP_GATHER, out->direct = problem->form == MT_OVERLAP_REDUCE;
-    if (out->joint) out->chunk = largest_share(problem);
+    if (out->joint) out->chunk = (largest_share(problem) + FEW_PUTS - 1) / FEW_PUTS;
     return mt_overlap_few_tile(problem, i, out->tile);
 }
 

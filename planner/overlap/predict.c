@@ -98,10 +98,11 @@ static void set_rates(struct simulation *sim) {
     for (int r = 0; r < sim->n; r++)
         for (int i = 0; i < sim->rates[r].streams; i++) {
             const struct sending *s = &sim->ranks[r].streams[i];
-            int peer = s->put < 0 ? r : sim->ranks[r].schedule->puts[s->put].peer;
-            if (peer == r || s->left_bytes <= 0) continue;
-            sim->ranks[r].sends++;
+            if (s->put < 0 || s->left_bytes <= 0) continue;
+            int peer = sim->ranks[r].schedule->puts[s->put].peer;
             sim->ranks[r].sends_to[peer]++;
+            if (peer == r) continue;
+            sim->ranks[r].sends++;
             sim->ranks[peer].receives++;
         }
     for (int r = 0; r < sim->n; r++) {
@@ -111,7 +112,7 @@ static void set_rates(struct simulation *sim) {
             struct sending *s = &rank->streams[i];
             if (s->put < 0 || s->left_bytes <= 0) continue;
             int peer = rank->schedule->puts[s->put].peer;
-            s->rate_Bps = sim->rates[r].memory_Bps * sim->rates[r].workers;
+            s->rate_Bps = sim->rates[r].memory_Bps * sim->rates[r].workers / rank->sends_to[peer];
             if (peer == r) continue;
             s->rate_Bps = fmin(
                 sim->links->bandwidth_Bps[r * sim->n + peer] / rank->sends_to[peer],
@@ -155,12 +156,10 @@ static bool moves(const struct simulation *sim, int r, int t) {
     return sim->rates[r].movers && sim->ranks[r].schedule->tiles[t].kind != MT_TILE_MATMUL;
 }
 
-/* After how many columns of K a tile comes to a wait; or, where it needs B alone up to there, after as much time. */
+/* After how many columns of K a tile comes to a wait. */
 static int64_t comes_to(const struct simulation *sim, int r, const struct mt_overlap_tile *tile, int wait) {
-    int64_t k = sim->ranks[r].schedule->waits[wait].k - tile->k, depth = depth_of(sim->problem, r);
-    int64_t ahead = tile->kind == MT_TILE_MATMUL ? llrint(sim->rates[r].ahead * (double)depth) : 0;
-    if (k < 0) k += depth;
-    return k > ahead ? k : ahead;
+    int64_t k = sim->ranks[r].schedule->waits[wait].k - tile->k;
+    return k < 0 ? k + depth_of(sim->problem, r) : k;
 }
 
 /* A tile up to the next position at which it has to wait: as much of its time as of K. */

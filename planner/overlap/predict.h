@@ -21,7 +21,6 @@ struct mt_overlap_rates { /* of a rank */
     double memory_Bps;    /* of one worker, or mover, that adds slots or copies; all put to the rank itself */
     bool whole_tiles;     /* a tile that is cut short takes as long as a whole one */
     bool within;          /* a tile waits at positions in K; else for all at its start */
-    double ahead;         /* the part of a GEMM's tile, from its start on, that needs B alone; with `within`, else 0 */
     bool adds_slabs;      /* slabs' sums are added in memory */
     int movers;           /* that add and copy tiles, so many at a time, while workers multiply; 0: workers do */
     /* A worker that is a whole GPU multiplies a tile in units of so many rows and columns, `units` at a time: in whole
@@ -67,11 +66,11 @@ int mt_overlap_fused_unsent(const struct mt_overlap *problem, int blocks);
 struct mt_overlap_few {
     int workers, parts; /* tiles at a time; multiprocessors that divide K of each */
     double bytes;       /* of B, which these read in a tile's time */
-    double ahead;       /* what part of them is read before a tile awaits anything */
-    double launch_s;    /* in the time of the first tiles */
+    double again;       /* bytes that memory could read while they read A, all of it for each tile, from the cache */
+    double beside_s;    /* of a tile's time: the launch, its store, and the sum of parts */
 };
 struct mt_overlap_few mt_overlap_few_of(const struct mt_overlap *problem, int rank, int multiprocessors);
-/* Fill in the rates where a tile takes tile_s, with the launch; but slowdowns and what it sends and receives in all.
+/* Fill in the rates where a tile takes tile_s, with all that; but slowdowns and what it sends and receives in all.
  * memory_Bps is of the whole device before. */
 void mt_overlap_few_rates(const struct mt_overlap *problem, int rank, const struct mt_overlap_few *few, double tile_s,
                           struct mt_overlap_rates *rates);
@@ -79,7 +78,8 @@ void mt_overlap_few_rates(const struct mt_overlap *problem, int rank, const stru
 /* Candidate `i` of what the problem leaves open: its chunk, slabs and engines, or its mix and direct; false: there are
  * no more. */
 bool mt_overlap_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *candidate);
-/* Those in one kernel for few rows, with a tile of these: a joint gather with one put a rank, a direct reduce. */
+/* Those in one kernel for few rows, with a tile of these: a joint gather with up to 64 puts to each rank, a direct
+ * reduce. */
 bool mt_overlap_few_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *candidate);
 
 /* Choose groups of whole waves, unequal where that is faster (groups.c): tiles of all columns, in *problem's groups,

@@ -89,6 +89,19 @@ static double peak_of(const struct mt_costs *costs, int rank, enum mt_type type)
     return class->flops[type] * (class->nominal ? class->calibration : 1) * device->speed;
 }
 
+/* A box of A that reaches beyond its rows is loaded slowly: the time of a tile's boxes where all of a share's rows are
+ * in one tile, measured on an H200. */
+static double outside_s(const struct mt_overlap *p, int64_t k) {
+    static const double slab_s = 0.25e-6, row_s = 3.7e-9;
+    enum { SLAB = 64 };
+    int64_t beyond = 0;
+    for (int r = 0; r < p->n; r++) {
+        int64_t rows = p->direct ? p->m : p->rows[r];
+        if (rows && p->tile[0] - rows > beyond) beyond = p->tile[0] - rows;
+    }
+    return beyond ? ceil((double)k / SLAB) * (slab_s + row_s * (double)beyond) : 0;
+}
+
 /* The time of the K loop of a tile, on one of so many multiprocessors: as the largest tiles take it that the library
  * would have, and these at the best rate of the class; where there are few tiles, the GEMM is no faster than the
  * library's. */
@@ -99,20 +112,23 @@ static double loop_of_fused(const struct mt_costs *costs, int rank, const struct
     double parts = ceil((double)w.rows / (double)p->tile[0]) * ceil((double)w.cols / (double)p->tile[1]);
     double each_s = peak > 0 ? 2.0 * (double)(unit[0] * unit[1] * w.k) * workers / peak : 0;
     if (largest >= workers) each_s = fmax(each_s, gemm_s / ceil(largest / workers));
-    return fmax(each_s * mt_overlap_fused_time(p->tile), gemm_s / ceil(fmax(1, parts) / workers)) / fused_rate;
+    double tile_s = fmax(each_s * mt_overlap_fused_time(p->tile), gemm_s / ceil(fmax(1, parts) / workers));
+    return fmax(tile_s / fused_rate, outside_s(p, w.k));
 }
 
 /* One kernel for few rows (planner/overlap/few.c): B is read as fast as memory streams, and multiplied at the best rate
- * of the class by what multiprocessors have tiles; the hardware multiplies rows by eights. */
+ * of the class by what multiprocessors have tiles, rows by 64. */
 static struct mt_cost rate_of_few(const struct mt_costs *costs, int rank, const struct mt_overlap *p, struct whole w,
                                   const struct mt_cluster_class *class, struct mt_overlap_rates *rates) {
-    enum { ROWS = 8 };
+    enum { ROWS = 64 };
     int multiprocessors = class->threads < 1 ? 1 : class->threads;
     struct mt_overlap_few few = mt_overlap_few_of(p, rank, multiprocessors);
     double peak = peak_of(costs, rank, p->type) * few.parts / multiprocessors; /* of a tile's */
     double rows = ceil((double)p->tile[0] / ROWS) * ROWS;
     double multiplies_s = peak > 0 ? 2.0 * rows * (double)(p->tile[1] * w.k) / (fused_rate * peak) : 0;
-    mt_overlap_few_rates(p, rank, &few, few.launch_s + fmax(few.bytes / rates->memory_Bps, multiplies_s), rates);
+    mt_overlap_few_rates(
+        p, rank, &few, few.beside_s + fmax(few.bytes / rates->memory_Bps, multiplies_s) + few.again / rates->memory_Bps,
+        rates);
     return gemm_cost(costs, rank, p, w.rows, w.cols, w.k);
 }
 

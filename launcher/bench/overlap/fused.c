@@ -7,9 +7,10 @@
  *                they are stored, of a GEMM with a short K
  *   slowdown     by the kernel when nothing is awaited, against its tiles and its puts alone
  *
- * Puts, sums and flags are measured with the first tile; the form for few rows (planner/overlap/few.c) has the same,
- * but all its tiles at once, and so little to put that nothing slows down. Where copy engines put, all but the tiles is
- * as by chunks (rates.c), whose flags are also raised by copies, after a kernel that begins the run. */
+ * Puts, sums and flags are measured with the first tile. What the form for few rows (planner/overlap/few.c) puts takes
+ * as long, with its flags, as copies of the bytes by copy engines; it is so little that nothing slows down. Where copy
+ * engines put, all but the tiles is as by chunks (rates.c), whose flags are also raised by copies, after a kernel that
+ * begins the run. */
 #include <math.h>
 #include <mpi.h>
 
@@ -94,11 +95,17 @@ static struct mt_bench_rates rates_of_blocks(struct mt_bench_case *c, const stru
     double flags_s = mt_bench_fused_part_of(c, MT_BENCH_FLAGS, NULL)->median_s;
     double puts_s = fmax(puts->median_s / 2, puts->median_s - flags_s);
     double bandwidth = mt_bench_traffic_of(&puts->problem, &c->arena).bytes / puts_s;
-    double slower = slowdown_of(c, p, puts->median_s);
+    double slower = slowdown_of(c, p, puts->median_s), latency = flags_s / 2, egress = INFINITY;
+    const struct mt_bench_variant *engine = mt_bench_first_part_of(c, MT_BENCH_ENGINE);
+    if (mt_overlap_fused_few(p) && engine) {
+        bandwidth = egress = mt_bench_engine_bytes(p) / engine->median_s;
+        latency = 0;
+    }
     for (int r = 0; r < p->n; r++) {
         found.rates[r] = rates_of(p, r, &all[r]);
         found.rates[r].compute_slowdown = found.rates[r].put_slowdown = slower;
-        for (int q = 0; q < p->n; q++) bandwidth_Bps[r * p->n + q] = bandwidth, latency_s[r * p->n + q] = flags_s / 2;
+        found.rates[r].egress_Bps = egress;
+        for (int q = 0; q < p->n; q++) bandwidth_Bps[r * p->n + q] = bandwidth, latency_s[r * p->n + q] = latency;
     }
     return found;
 }

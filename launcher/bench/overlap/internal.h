@@ -151,6 +151,7 @@ int64_t mt_bench_forms_window_bytes(struct mt_bench_case *c);
 /* engine.c: `count` copies by copy engines of what the rank sends to each peer, all ranks at the same time; seconds of
  * one. MT_BENCH_ENGINE is for devices that put into each other's memory. */
 bool mt_bench_engine_serves(const struct mt_bench_case *c);
+double mt_bench_engine_bytes(const struct mt_overlap *problem); /* of the rank that copies most, to all peers */
 enum mt_status mt_bench_engine_run(struct mt_bench_case *c, int count, double *each_s, struct mt_err *err);
 
 /* variant.c. Queue one instance. */

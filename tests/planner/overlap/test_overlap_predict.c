@@ -184,29 +184,20 @@ static void test_slabs(void) {
     CHECK_NEAR(now.waited_s, 2.5e-3, 1e-12);
 }
 
-/* Two ranks of ten rows in one joint tile of 2 ms: it needs B alone before it waits for the peer's rows, which come
- * after 1 ms, and for its own, which are put last. */
-static void test_ahead(void) {
+/* Two ranks of ten rows in one joint tile of 2 ms: it awaits the peer's rows, which come after 1 ms, and its own, which
+ * are put last. */
+static void test_joint(void) {
     struct setting s;
     begin(&s, MT_OVERLAP_GATHER, 2, 10, 10);
     s.problem.joint = true, s.problem.tile[0] = 20;
     for (int r = 0; r < 2; r++) s.rates[r].within = true;
-    CHECK_NEAR(predict(&s).s, 3e-3, 1e-12);
-    for (int r = 0; r < 2; r++) s.rates[r].ahead = 0.2; /* until 0.4 ms, then from 1 ms on */
     struct mt_overlap_prediction now = predict(&s);
-    CHECK_NEAR(now.s, 2.6e-3, 1e-12);
-    CHECK_NEAR(now.waited_s, 0.6e-3, 1e-12);
-    for (int r = 0; r < 2; r++) s.rates[r].ahead = 0.5;
-    CHECK_NEAR(predict(&s).s, 2e-3, 1e-12);
+    CHECK_NEAR(now.s, 3e-3, 1e-12);
+    CHECK_NEAR(now.waited_s, 1e-3, 1e-12);
     for (int r = 0; r < 2; r++) s.rates[r].memory_Bps = 400 / 0.3e-3; /* its own rows, 0.3 ms after the peer's */
-    CHECK_NEAR(predict(&s).s, 2.3e-3, 1e-12);
+    CHECK_NEAR(predict(&s).s, 3.3e-3, 1e-12);
     for (int r = 0; r < 2; r++) s.rates[r].workers = 3; /* all of them put these */
-    CHECK_NEAR(predict(&s).s, 2.1e-3, 1e-12);
-    for (int r = 0; r < 2; r++) s.rates[r].ahead = 1, s.rates[r].memory_Bps = INFINITY;
-    for (int i = 0; i < 4; i++) s.bandwidth_Bps[i] = 0.8e5; /* all of B is there when the rows are */
-    CHECK_NEAR(predict(&s).s, 5e-3, 1e-12);
-    for (int r = 0; r < 2; r++) s.rates[r].within = false, s.rates[r].ahead = 0;
-    CHECK_NEAR(predict(&s).s, 7e-3, 1e-12);
+    CHECK_NEAR(predict(&s).s, 3.1e-3, 1e-12);
 }
 
 /* Of [32, 8192] by [8192, 8192] in bf16, on 132 multiprocessors. */
@@ -215,11 +206,11 @@ static void test_few(void) {
         enum mt_overlap_form form;
         int n, workers, parts;
         int64_t columns;
-        double bytes, ahead;
-    } cases[] = {{MT_OVERLAP_GATHER, 2, 66, 2, 64, 0x1p26, 128},  {MT_OVERLAP_GATHER, 2, 33, 4, 128, 0x1p26, 128},
-                 {MT_OVERLAP_GATHER, 8, 16, 8, 128, 0x1p24, 64},  {MT_OVERLAP_GATHER, 8, 16, 8, 64, 0x1p24, 128},
-                 {MT_OVERLAP_REDUCE, 8, 132, 1, 64, 0x1p24, 128}, {MT_OVERLAP_REDUCE, 2, 66, 2, 128, 0x1p26, 128},
-                 {MT_OVERLAP_GATHER, 1, 132, 1, 64, 0x1p27, 128}};
+        double bytes, beside_s;
+    } cases[] = {{MT_OVERLAP_GATHER, 2, 66, 2, 64, 0x1p26, 5.8e-6},  {MT_OVERLAP_GATHER, 2, 33, 4, 128, 0x1p26, 5.8e-6},
+                 {MT_OVERLAP_GATHER, 8, 16, 8, 128, 0x1p24, 5.8e-6}, {MT_OVERLAP_GATHER, 8, 16, 8, 64, 0x1p24, 5.8e-6},
+                 {MT_OVERLAP_REDUCE, 8, 132, 1, 64, 0x1p24, 3.8e-6}, {MT_OVERLAP_REDUCE, 2, 66, 2, 128, 0x1p26, 5.8e-6},
+                 {MT_OVERLAP_GATHER, 1, 132, 1, 64, 0x1p27, 3.8e-6}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct setting s;
         begin(&s, cases[i].form, cases[i].n, 32 / cases[i].n, 8192 / cases[i].n);
@@ -231,15 +222,14 @@ static void test_few(void) {
         CHECK_EQ(few.workers, cases[i].workers);
         CHECK_EQ(few.parts, cases[i].parts);
         CHECK_NEAR(few.bytes, cases[i].bytes, 0);
-        CHECK_NEAR(few.ahead, fmin(1, cases[i].ahead * 190 * 1024 / few.bytes), 1e-12);
-        /* The tile takes as long as is said, its sums as all of memory's rate does; half of a launch and more is ahead.
-         */
+        CHECK_NEAR(few.beside_s, cases[i].beside_s, 1e-15);
+        CHECK_NEAR(few.again, few.bytes / (double)p->tile[1] * 32 / 12, 1);
+        /* The tile takes as long as is said, its sums as all of memory's rate does. */
         s.rates[0].memory_Bps = 1e12;
         mt_overlap_few_rates(p, 0, &few, 20e-6, s.rates);
         double k = p->joint ? 8192 : 8192.0 / p->n;
         CHECK_NEAR(2.0 * 32 * (double)p->tile[1] * k / s.rates[0].flops, 20e-6, 1e-15);
         CHECK_NEAR(s.rates[0].memory_Bps * s.rates[0].workers, 1e12, 1);
-        CHECK_NEAR(s.rates[0].ahead, (2.5 + 17.5 * few.ahead) / 20, 1e-12);
     }
 }
 
@@ -355,7 +345,7 @@ static void test_fused_candidates(void) {
     CHECK(!mt_overlap_candidate(&open, 18, &tried), "by one kernel");
 }
 
-/* For few rows: joint gathers of one put a rank, and direct reduces, with each of two tiles. */
+/* For few rows: joint gathers of up to 64 puts to each rank, and direct reduces, with each of two tiles. */
 static void test_few_candidates(void) {
     struct setting s;
     struct mt_overlap tried;
@@ -371,7 +361,7 @@ static void test_few_candidates(void) {
             CHECK_OK(mt_overlap_check(&tried, &err), err);
             CHECK(mt_overlap_fused_few(&tried), "candidate %d", i);
             CHECK(tried.how == MT_OVERLAP_FUSED && tried.tile[0] == 160 && tried.tile[1] == 64 << i, "candidate %d", i);
-            CHECK(form != MT_OVERLAP_GATHER || (tried.joint && tried.chunk == 100 && !tried.direct), "a gather");
+            CHECK(form != MT_OVERLAP_GATHER || (tried.joint && tried.chunk == 2 && !tried.direct), "a gather");
             CHECK(form != MT_OVERLAP_REDUCE || (tried.direct && !tried.mix && !tried.joint), "a reduce");
         }
         CHECK_EQ(count, form == MT_OVERLAP_SCATTER ? 0 : 2);
@@ -385,7 +375,7 @@ static void test_few_candidates(void) {
 int main(void) {
     test_fused_candidates();
     test_few_candidates();
-    test_ahead();
+    test_joint();
     test_few();
     test_by_hand();
     test_unsent();
