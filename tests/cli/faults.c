@@ -1,7 +1,8 @@
 /* Preloaded into ranks by the tests of faults: in a chosen phase, a chosen rank gets a signal. MOTLEY_FAULT is
  * "RANK:PHASE:SIGNAL", with signals KILL, STOP, INT (twice), HANG (the thread stands still, the process lives), and
  * NONE, which leaves a file "reached" and a second for what the test then does. Ranks leave their process numbers in
- * "pid.RANK". */
+ * "pid.RANK". MOTLEY_FAULT_STEPS: the checkpoints that the phases "checkpoint" and "renamed" are about [40]; of several,
+ * each is struck at by the process that writes it. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -110,12 +111,24 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     return next(clock, now);
 }
 
+/* Whether a checkpoint of such a step is called so: step-00000040.safetensors, or that of a file without a name yet. */
+static bool is_of_step(const char *path) {
+    const char *steps = getenv("MOTLEY_FAULT_STEPS"), *number_at = strstr(path, "step-");
+    if (!number_at) return false;
+    long step = strtol(number_at + 5, NULL, 10);
+    long of;
+    if (!steps) steps = "40";
+    for (char *end; (of = strtol(steps, &end, 10)) > 0; steps = end)
+        if (of == step) return true;
+    return false;
+}
+
 /* A checkpoint is whole, and nothing follows. */
 int rename(const char *from, const char *to) {
     static int (*next)(const char *, const char *);
     if (!next) *(void **)&next = dlsym(RTLD_NEXT, "rename");
     int code = next(from, to);
-    if (!code && is("renamed", 0) && strstr(to, "step-00000040.safetensors")) strike();
+    if (!code && is("renamed", 0) && is_of_step(to)) strike();
     return code;
 }
 
@@ -124,10 +137,9 @@ int rename(const char *from, const char *to) {
 int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags) {
     static int (*next)(int, const char *, int, const char *, int);
     if (!next) *(void **)&next = dlsym(RTLD_NEXT, "linkat");
-    bool second = strstr(to, "step-00000040.safetensors");
-    if (is("checkpoint", 0) && second) strike();
+    if (is("checkpoint", 0) && is_of_step(to)) strike();
     int code = next(from_folder, from, to_folder, to, flags);
-    if (!code && is("renamed", 0) && second) strike();
+    if (!code && is("renamed", 0) && is_of_step(to)) strike();
     return code;
 }
 
@@ -137,6 +149,6 @@ int fsync(int fd) {
     char link[64], path[512] = "";
     if (!next) *(void **)&next = dlsym(RTLD_NEXT, "fsync");
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    if (is("checkpoint", 0) && readlink(link, path, sizeof path - 1) > 0 && strstr(path, "step-00000040")) strike();
+    if (is("checkpoint", 0) && readlink(link, path, sizeof path - 1) > 0 && is_of_step(path)) strike();
     return next(fd);
 }

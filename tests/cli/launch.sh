@@ -6,7 +6,7 @@ seq 1 9000 >text.txt
 model=gpt2:layers=2,heads=2,embed=16,context=16,vocab=256
 make() { $MOTLEY plan --model $model --lr 0.001 --batch 6 --speeds 1,0.5 "$@" >said.txt; }
 make --steps 60 -o plan.json
-make --steps 4000 -o long.json
+make --steps 100 -o long.json
 make --steps 1000000 -o endless.json
 echo "localhost slots=2" >hosts
 hash_of() { grep -o "equal on $2 ranks* ([0-9a-f]*)" "$1"; }
@@ -111,33 +111,27 @@ for signal in KILL HUP; do
   [ $signal = KILL ] || { [ $code = 0 ] && grep -q '"ended": "stopped by a signal"' launch/run/run.json; } || fail "$code: $(cat run.txt)"
 done
 
-# A rank that is killed: the same plan again, from the checkpoint; killed twice, it is left out, and the others go on.
-kill_rank() { # CHECKPOINTS
-  wait_for '[ "$(ls launch/run 2>/dev/null | grep -c "^step-.*safetensors$")" -ge 1 ] && [ -n "$(rank_pid $job 1)" ]'
-  kill -KILL "$(rank_pid $job 1)"
+# A rank that is killed when a checkpoint is whole: the same plan again, from there; killed twice, it is left out, and the
+# others go on.
+killed_at() { # STEPS RESTARTS; into $code
+  local preload=$FAULTS
+  if sanitized; then preload="$(gcc -print-file-name=libasan.so):$FAULTS"; fi
+  rm -rf launch
+  code=0
+  LD_PRELOAD=$preload MOTLEY_FAULT=1:renamed:KILL MOTLEY_FAULT_STEPS=$1 MOTLEY_FAULT_FOLDER=$PWD $MOTLEY launch long.json \
+    --hosts hosts --restart "$2" -- --data text.txt --checkpoint-every 20 --heartbeat 60 >run.txt 2>&1 || code=$?
 }
-rm -rf launch
 mpirun -n 2 $MOTLEY train long.json --data text.txt --no-out >straight.txt 2>&1
-$MOTLEY launch long.json --hosts hosts --restart 1 -- --data text.txt --checkpoint-every 20 --heartbeat 60 >run.txt 2>&1 &
-job=$!
-kill_rank
-code=0
-wait $job || code=$?
+killed_at 40 1
 [ $code = 0 ] || fail "code $code: $(cat run.txt)"
 grep -q 'launch: restart 1 of 1, by the same plan: from the last checkpoint of launch/run' run.txt || fail "$(cat run.txt)"
 [ -n "$(hash_of run.txt 2)" ] && [ "$(hash_of run.txt 2)" = "$(hash_of straight.txt 2)" ] || fail "$(cat run.txt)"
-rm -rf launch
-$MOTLEY launch long.json --hosts hosts --restart 3 -- --data text.txt --checkpoint-every 20 --heartbeat 60 >run.txt 2>&1 &
-job=$!
-kill_rank
-wait_for "grep -q '^motley: resuming' run.txt"
-kill_rank
-code=0
-wait $job || code=$?
+killed_at "40 80" 3
 [ $code = 0 ] || fail "code $code: $(cat run.txt)"
 grep -q '^motley: launch: .*; all hosts answer, but rank 1 died twice$' run.txt || fail "$(cat run.txt)"
 grep -q 'launch: restart 2 of 3, by a new plan' run.txt && [ -n "$(hash_of run.txt 1)" ] || fail "$(cat run.txt)"
 # The run's folder keeps what happened, and its report shows it.
+grep -q '^motley: resuming from launch/run/.*: step 80, ' run.txt || fail "$(cat run.txt)"
 [ "$(sed 1d launch/run/restarts.csv | wc -l)" = 2 ] || fail "$(cat launch/run/restarts.csv)"
 grep -qE '^[1-9][0-9]*,"restart 2 of 3, by a new plan: rank 1 on .*; all hosts answer, but rank 1 died twice"$' launch/run/restarts.csv ||
   fail "$(cat launch/run/restarts.csv)"
@@ -149,7 +143,8 @@ has "<td class=\"r\">$step</td><td[^>]*>restart 2 of 3, by a new plan: rank 1 on
 rm -rf launch
 $MOTLEY launch endless.json --hosts hosts -- --data text.txt --checkpoint-every 20 >run.txt 2>&1 &
 job=$!
-kill_rank
+wait_for '[ "$(ls launch/run 2>/dev/null | grep -c "^step-.*safetensors$")" -ge 1 ] && [ -n "$(rank_pid $job 1)" ]'
+kill -KILL "$(rank_pid $job 1)"
 code=0
 wait $job || code=$?
 [ $code = 4 ] || fail "code $code: $(cat run.txt)"
