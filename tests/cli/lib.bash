@@ -4,6 +4,9 @@ trap 'echo "FAILED: line $LINENO: $BASH_COMMAND" >&2' ERR
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
+# Open MPI's folder is kept from being empty. A run without mpirun has a process that removes it when it is, and may do so
+# as the next run begins, which then fails ("A call to mkdir was unable to create the desired directory").
+[ -z "${OMPI_MCA_orte_tmpdir_base:-}" ] || mkdir -p "$OMPI_MCA_orte_tmpdir_base/ompi.$(hostname).$(id -u)/keep"
 
 # has PATTERN...: grep at the end of a pipe; -q would end it early, and what is in front of it, failed, would count.
 has() { grep "$@" >/dev/null; }
