@@ -208,11 +208,11 @@ ended() { # CODE: 0, or another
 # CPU time of process PID in hundredths of a second.
 used() { sed 's/.*) //' "/proc/$1/stat" | awk '{ print $12 + $13 }'; }
 
-# Six seconds are more than the deadline of a rank that has to make progress.
+# Three seconds are more than the deadline of a rank that has to make progress.
 start far --deadline 1
 idle=$(pid_of 0)
 before=$(used "$idle") from=$(cut -d ' ' -f 1 /proc/uptime)
-sleep 6
+sleep 3
 after=$(used "$idle") to=$(cut -d ' ' -f 1 /proc/uptime)
 awk -v used=$((after - before)) -v hz="$(getconf CLK_TCK)" -v s="$from $to" 'BEGIN {
   split(s, t, " "); part = used / hz / (t[2] - t[1])

@@ -81,9 +81,10 @@ for pause in 1.5 0.5 0.25 0.1 0.01; do # also shorter than the watch looks aroun
   sleep $pause
   kill -CONT $job
   wait_for '[ "$(cut -d" " -f3 /proc/$rank/stat)" != T ]'
-  sleep 1
+  sleep 0.2
   ! grep -q 'asked to stop' run.txt || fail "the end of a stop of $pause s has ended the run: $(cat run.txt)"
 done
+sleep 1
 before=$(grep -c '^step' run.txt)
 wait_for "[ \$(grep -c '^step' run.txt) -gt $((before + 20)) ]"
 ! grep -q 'asked to stop' run.txt || fail "SIGCONT has ended the run: $(cat run.txt)"

@@ -38,14 +38,14 @@ grep -q "^$esc\[31mmotley:$esc\[0m nothing.json: " seen.txt || fail "an error wi
 
 # Progress: over a second of planning says so on a terminal, in a line that is erased; elsewhere nothing.
 job="--model gpt2:1558m --batch 512 --precision bf16"
-plan_slowly="$MOTLEY plan --cluster 'h100:8x8 net=400G nvlink=450G + a100-80:8x8' $job --limit 8 -o slow.json"
+plan_slowly="$MOTLEY plan --cluster 'h100:8x8 net=400G nvlink=450G + a100-80:8x8' $job --limit 2 -o slow.json"
 terminal "$plan_slowly"
 tr '\r' '\n' <seen.txt | grep -q "^$esc\[Kplanning for [0-9]* s; [0-9]* plans* predicted.*, at most [0-9]* s left" ||
   fail "no progress on a terminal: $(cat -v seen.txt)"
 tr '\r' '\n' <seen.txt | grep "slow.json: " | grep -q "^$esc\[K" || fail "the line is not erased before the result: $(cat -v seen.txt)"
 sh -c "$plan_slowly" >out.txt 2>err.txt || fail "$(cat err.txt)"
 [ ! -s err.txt ] || fail "progress in a file: $(cat -v err.txt)"
-terminal "$MOTLEY whatif --cluster 'h100:4x8 net=400G nvlink=450G + a100-80:4x8' $job --limit 4 --set link.net=200G --set link.net=100G"
+terminal "$MOTLEY whatif --cluster 'h100:4x8 net=400G nvlink=450G + a100-80:4x8' $job --limit 2 --set link.net=200G --set link.net=100G"
 tr '\r' '\n' <seen.txt | grep -q "^$esc\[Kwhat if: [0-9]*%, [0-9]* s left; set link.net" || fail "no time left: $(cat -v seen.txt)"
 
 # On a narrow terminal lines of progress are cut, as longer ones could not be rewritten; a warning has its own line.
@@ -75,8 +75,8 @@ $MOTLEY diff many.json more.json >shown.txt && fail "are different"
 $MOTLEY verify many.json --no-numeric >shown.txt
 [ "$(lines shown.txt)" -le 10 ] || fail "$(cat shown.txt)"
 if ! sanitized; then
-  cluster="h100:64x8 net=400G nvlink=450G"
-  $MOTLEY plan --cluster "$cluster" --model gpt2:layers=2,heads=8,embed=512,context=64,vocab=512 --batch 2048 --use all --limit 10 \
+  cluster="h100:16x8 net=400G nvlink=450G"
+  $MOTLEY plan --cluster "$cluster" --model gpt2:layers=2,heads=8,embed=512,context=64,vocab=512 --batch 2048 --use all --limit 3 \
     -o large.json >shown.txt
   [ "$(lines shown.txt)" -le 10 ] || fail "$(cat shown.txt)"
   for command in "show large.json" "explain large.json --cluster"; do
