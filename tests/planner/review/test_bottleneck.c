@@ -25,6 +25,7 @@ static void test_named_first(void) {
     for (size_t i = 0; i < ncases; i++) {
         char what[200];
         double regret = explain_regret(cases[i].cluster, cases[i].model, cases[i].batch, what);
+        printf("%s: %s\n", cases[i].cluster, what);
         CHECK(regret <= 0.001, "%s: %s is named, but another saves %.2f%% of the step more", cases[i].cluster, what,
               100 * regret);
     }
