@@ -1,6 +1,7 @@
 /* Device code compiles, without a GPU: every source, as its first row in variants.def has it, for every architecture;
- * every row for one of them, and with f16 for bf16 as far as the compiler's front end goes. NVRTC is taken as it is
- * found, and needs no headers here. The work is divided among as many processes as there are processors.
+ * for those in between, which know all instructions of an older one, as far as the compiler's front end goes. Every row
+ * for one of them, and with f16 for bf16 through the front end. NVRTC is taken as it is found, and needs no headers
+ * here. The work is divided among as many processes as there are processors.
  *
  * With MOTLEY_ALL_ARCHITECTURES=1, and where there is a GPU, every row is compiled for every architecture, with f16
  * too: five times as long. */
@@ -26,6 +27,11 @@ static const struct row {
 #undef MT_CUDA_KERNEL
 #undef MT_CUDA_KERNEL_ON
     {NULL, NULL, NULL, 0, 0}};
+
+/* Architectures between two others that assemble: no instruction that kernels have begins with them. */
+static bool is_between(int sm) {
+    return sm == 86 || sm == 89 || sm == 100;
+}
 
 typedef struct program *program; /* nvrtcProgram */
 static struct {
@@ -167,7 +173,8 @@ static bool compile(const struct row *row, const char *definitions, const char *
 /* As written; and with f16 where a row says bf16, if it is the turn of all rows. */
 static bool compile_halves(const struct row *row, const char *text, int sm) {
     char other[4096] = "";
-    bool well = compile(row, row->definitions, text, sm, BINARY);
+    bool between = !compile_all && is_between(sm) && row->least_sm != row->most_sm;
+    bool well = compile(row, row->definitions, text, sm, between ? of_others : BINARY);
     const char *rest = row->definitions;
     if (!compile_all && sm != of_all_rows) return well;
     for (const char *at; (at = strstr(rest, "bf16")); rest = at + 4)
