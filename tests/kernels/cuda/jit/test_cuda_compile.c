@@ -1,10 +1,11 @@
 /* Device code compiles, without a GPU: every source, as its first row in variants.def has it, for every architecture;
  * for those in between, which know all instructions of an older one, as far as the compiler's front end goes. Every row
- * for one of them, and with f16 for bf16 through the front end. NVRTC is taken as it is found, and needs no headers
- * here. The work is divided among as many processes as there are processors.
+ * for one of them, of many variants of a source a third to the end, and these with f16 for bf16 through the front end.
+ * NVRTC is taken as it is found, and needs no headers here. The work is divided among as many processes as there are
+ * processors.
  *
  * With MOTLEY_ALL_ARCHITECTURES=1, and where there is a GPU, every row is compiled for every architecture, with f16
- * too: five times as long. */
+ * too: many times as long. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -170,20 +171,6 @@ static bool compile(const struct row *row, const char *definitions, const char *
     return !failed;
 }
 
-/* As written; and with f16 where a row says bf16, if it is the turn of all rows. */
-static bool compile_halves(const struct row *row, const char *text, int sm) {
-    char other[4096] = "";
-    bool between = !compile_all && is_between(sm) && row->least_sm != row->most_sm;
-    bool well = compile(row, row->definitions, text, sm, between ? of_others : BINARY);
-    const char *rest = row->definitions;
-    if (!compile_all && sm != of_all_rows) return well;
-    for (const char *at; (at = strstr(rest, "bf16")); rest = at + 4)
-        snprintf(other + strlen(other), sizeof other - strlen(other), "%.*sf16", (int)(at - rest), rest);
-    if (rest == row->definitions) return well;
-    snprintf(other + strlen(other), sizeof other - strlen(other), "%s", rest);
-    return compile(row, other, text, sm, of_others) && well;
-}
-
 /* Whether this is the first row of its source that the architecture is not too old for: the first of all, or of those
  * with its definitions. */
 static bool leads(const struct row *row, int sm, bool of_all) {
@@ -192,6 +179,28 @@ static bool leads(const struct row *row, int sm, bool of_all) {
         if (!strcmp(r->source, row->source) && (of_all || !strcmp(r->definitions, row->definitions)) && is_for(r, sm))
             return false;
     return true;
+}
+
+/* Whether the row is one of many variants of its source that differ in numbers, of which a third are assembled. */
+static bool is_one_of_many(const struct row *row) {
+    int before = 0;
+    for (const struct row *r = rows; r < row; r++)
+        before += !strcmp(r->source, row->source) && leads(r, of_all_rows, false);
+    return before >= 8 && before % 3;
+}
+
+/* As written; and with f16 where a row says bf16, if it is the turn of all rows. */
+static bool compile_halves(const struct row *row, const char *text, int sm) {
+    char other[4096] = "";
+    bool less = row->least_sm != row->most_sm && (is_between(sm) || (sm == of_all_rows && is_one_of_many(row)));
+    bool well = compile(row, row->definitions, text, sm, less && !compile_all ? of_others : BINARY);
+    const char *rest = row->definitions;
+    if (!compile_all && (sm != of_all_rows || less)) return well;
+    for (const char *at; (at = strstr(rest, "bf16")); rest = at + 4)
+        snprintf(other + strlen(other), sizeof other - strlen(other), "%.*sf16", (int)(at - rest), rest);
+    if (rest == row->definitions) return well;
+    snprintf(other + strlen(other), sizeof other - strlen(other), "%s", rest);
+    return compile(row, other, text, sm, of_others) && well;
 }
 
 /* Part `me` of `n` of the work; returns whether all was well. */
