@@ -1,8 +1,8 @@
 /* Preloaded into ranks by the tests of faults: in a chosen phase, a chosen rank gets a signal. MOTLEY_FAULT is
  * "RANK:PHASE:SIGNAL", with signals KILL, STOP, INT (twice), HANG (the thread stands still, the process lives), and
  * NONE, which leaves a file "reached" and a second for what the test then does. Ranks leave their process numbers in
- * "pid.RANK". MOTLEY_FAULT_STEPS: the checkpoints that the phases "checkpoint" and "renamed" are about [40]; of several,
- * each is struck at by the process that writes it. */
+ * "pid.RANK". MOTLEY_FAULT_STEPS: the checkpoints that the phases "checkpoint" and "renamed" are about [40]; of
+ * several, each is struck at by the process that writes it. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
