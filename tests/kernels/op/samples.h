@@ -179,16 +179,17 @@ static const struct spec specs[] = {
 };
 enum { NSPECS = sizeof specs / sizeof *specs, NSIZES = 2 };
 
-/* Small sizes, and sizes that no block divides; of the rows of GEMMs, fewer where sanitizers make them slow. */
+/* Small sizes, and sizes that no block divides; of the rows of GEMMs, and of samples, fewer where sanitizers make them
+ * slow. */
 #ifdef MOTLEY_SANITIZE
-enum { ROWS = 17 };
+enum { ROWS = 17, SAMPLES = 1 };
 #else
-enum { ROWS = 67 };
+enum { ROWS = 67, SAMPLES = 4 };
 #endif
 static const char size_letters[] = "abckmnxyzevshd237tgru";
 static const int64_t sizes_of[NSIZES][sizeof size_letters - 1] = {
     {3, 2, 2, 7, 5, 9, 3, 4, 6, 11, 13, 9, 3, 5, 2, 3, 7, 8, 2, 2, 6},
-    {ROWS, 4, 3, 259, 203, 101, 5, 31, 263, 1037, 2503, 205, 3, 20, 2, 3, 7, 201, 3, 2, 6},
+    {ROWS, SAMPLES, 3, 259, 203, 101, 5, 31, 263, 1037, 2503, 205, 3, 20, 2, 3, 7, 201, 3, 2, 6},
 };
 
 struct sample {

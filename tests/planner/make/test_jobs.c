@@ -3,7 +3,7 @@
 #include "tests/planner/make/jobs.h"
 
 #ifdef MOTLEY_SANITIZE
-enum { EVERY = 53, LARGE = false };
+enum { EVERY = 97, LARGE = false };
 #else
 enum { EVERY = 11, LARGE = true }; /* EVERY: prime to the numbers of models, clusters and batches */
 #endif
