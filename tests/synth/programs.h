@@ -7,9 +7,9 @@
 /* Which instructions are damaged: under sanitizers a mutant takes long, and that of a lowered program anyhow. Of how
  * many ranks what belongs to no instruction is damaged, and how many random programs of a kind are lowered. */
 #ifdef MOTLEY_SANITIZE
-enum { EVERY = 61, EVERY_LOWERED = 61, RANKS_LOWERED = 1, RANDOM_LOWERED = 8 };
+enum { EVERY = 61, EVERY_LOWERED = 61, EVERY_OVERLAPPED = 2, RANKS_LOWERED = 1, RANDOM_LOWERED = 8 };
 #else
-enum { EVERY = 1, EVERY_LOWERED = 4, RANKS_LOWERED = 1 << 10, RANDOM_LOWERED = 60 };
+enum { EVERY = 1, EVERY_LOWERED = 4, EVERY_OVERLAPPED = 1, RANKS_LOWERED = 1 << 10, RANDOM_LOWERED = 60 };
 #endif
 
 static inline struct mt_instr *at(struct mt_program *m, int block, int instr) {

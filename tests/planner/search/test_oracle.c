@@ -1,10 +1,10 @@
-/* The search against brute force on 20 random clusters (oracle.h); tests/bench/oracle.c compares 200. */
+/* The search against brute force on 10 random clusters (oracle.h); tests/bench/oracle.c compares 200. */
 #include "tests/planner/search/oracle.h"
 
 #ifdef MOTLEY_SANITIZE
-enum { CLUSTERS = 3 };
+enum { CLUSTERS = 1 };
 #else
-enum { CLUSTERS = 20 };
+enum { CLUSTERS = 10 };
 #endif
 
 int main(void) {

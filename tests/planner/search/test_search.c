@@ -81,9 +81,9 @@ static const struct {
 
 /* Under sanitizers programs take long: only the larger shares of the first rank, among them the best. */
 #ifdef MOTLEY_SANITIZE
-enum { BEGIN = 13, CASES = 4 };
+enum { BEGIN = 14, CASES = 2 };
 #else
-enum { BEGIN = 0, CASES = 50 };
+enum { BEGIN = 0, CASES = 25 };
 #endif
 
 /* The fastest of all splits of the batch on two ranks, in all structures, with a few splits of storage. */

@@ -269,8 +269,10 @@ static void test_program(const char *name, const struct mt_program *p, bool fuse
     for (int i = 0; i < truth.lowered[0]->ninstrs; i++) {
         int rank = i % p->nranks;
         bool overlapped = linstr(0, i)->what == MT_LOWERED_OVERLAP;
-        noverlapped[overlapped ? linstr(0, i)->overlap->problem.form : 0] += overlapped;
-        if (i < truth.lowered[rank]->ninstrs && (overlapped || i % EVERY_LOWERED == 0)) mutate_instr(rank, i);
+        int form = overlapped ? (int)linstr(0, i)->overlap->problem.form : 0;
+        noverlapped[form] += overlapped;
+        bool chosen = overlapped ? noverlapped[form] % EVERY_OVERLAPPED == 0 : i % EVERY_LOWERED == 0;
+        if (i < truth.lowered[rank]->ninstrs && chosen) mutate_instr(rank, i);
     }
     for (int r = 0; r < p->nranks; r++) {
         if (r < RANKS_LOWERED) mutate_rank(r);
