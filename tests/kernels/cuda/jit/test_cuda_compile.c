@@ -1,6 +1,6 @@
 /* Device code compiles, without a GPU: every source, as its first row in variants.def has it, for every architecture;
  * for those in between, which know all instructions of an older one, as far as the compiler's front end goes. Every row
- * for one of them, of many variants of a source a third to the end, and these with f16 for bf16 through the front end.
+ * for one of them, of many variants of a kernel some to the end, and these with f16 for bf16 through the front end.
  * NVRTC is taken as it is found, and needs no headers here. The work is divided among as many processes as there are
  * processors.
  *
@@ -181,18 +181,19 @@ static bool leads(const struct row *row, int sm, bool of_all) {
     return true;
 }
 
-/* Whether the row is one of many variants of its source that differ in numbers, of which a third are assembled. */
+/* Whether the row is one of many variants of its kernel, of which the first three and then a fifth are assembled. */
 static bool is_one_of_many(const struct row *row) {
     int before = 0;
     for (const struct row *r = rows; r < row; r++)
-        before += !strcmp(r->source, row->source) && leads(r, of_all_rows, false);
-    return before >= 8 && before % 3;
+        before += !strcmp(r->source, row->source) && !strcmp(r->name, row->name) && r->most_sm == row->most_sm &&
+                  leads(r, of_all_rows, false);
+    return before >= 3 && before % 5;
 }
 
 /* As written; and with f16 where a row says bf16, if it is the turn of all rows. */
 static bool compile_halves(const struct row *row, const char *text, int sm) {
     char other[4096] = "";
-    bool less = row->least_sm != row->most_sm && (is_between(sm) || (sm == of_all_rows && is_one_of_many(row)));
+    bool less = sm == of_all_rows ? is_one_of_many(row) : is_between(sm) && row->least_sm != row->most_sm;
     bool well = compile(row, row->definitions, text, sm, less && !compile_all ? of_others : BINARY);
     const char *rest = row->definitions;
     if (!compile_all && (sm != of_all_rows || less)) return well;
