@@ -57,6 +57,11 @@ static bool is(const char *name, int rank) {
     return rank == here && !strcmp(phase, name);
 }
 
+/* The same for a phase of checkpoints, which the rank that writes them notices. */
+static bool is_in(const char *name) {
+    return here >= 0 && !strcmp(phase, name);
+}
+
 __attribute__((constructor)) static void begin(void) {
     const char *fault = getenv("MOTLEY_FAULT"), *rank = getenv("OMPI_COMM_WORLD_RANK");
     char name[64], signal_name[16];
@@ -128,18 +133,17 @@ int rename(const char *from, const char *to) {
     static int (*next)(const char *, const char *);
     if (!next) *(void **)&next = dlsym(RTLD_NEXT, "rename");
     int code = next(from, to);
-    if (!code && is("renamed", 0) && is_of_step(to)) strike();
+    if (!code && is_in("renamed") && is_of_step(to)) strike();
     return code;
 }
 
-/* The same of a file that had no name until now; rank 0 writes checkpoints: before the second one has its name, any
- * rank may be struck. */
+/* The same of a file that had no name until now; before the second one has its name, any rank may be struck. */
 int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags) {
     static int (*next)(int, const char *, int, const char *, int);
     if (!next) *(void **)&next = dlsym(RTLD_NEXT, "linkat");
-    if (is("checkpoint", 0) && is_of_step(to)) strike();
+    if (is_in("checkpoint") && is_of_step(to)) strike();
     int code = next(from_folder, from, to_folder, to, flags);
-    if (!code && is("renamed", 0) && is_of_step(to)) strike();
+    if (!code && is_in("renamed") && is_of_step(to)) strike();
     return code;
 }
 
@@ -149,6 +153,6 @@ int fsync(int fd) {
     char link[64], path[512] = "";
     if (!next) *(void **)&next = dlsym(RTLD_NEXT, "fsync");
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    if (is("checkpoint", 0) && readlink(link, path, sizeof path - 1) > 0 && is_of_step(path)) strike();
+    if (is_in("checkpoint") && readlink(link, path, sizeof path - 1) > 0 && is_of_step(path)) strike();
     return next(fd);
 }

@@ -43,8 +43,8 @@ core() { sed -n "s/.*\"node\": \"$1\", .*\"mask\": \"\([^\"]*\)\".*/\1/p" cluste
 [ "$(cat dry/rankfile)" = "rank 0=$a slot=$(core "$a")"$'\n'"rank 1=$b slot=$(core "$b")" ] || fail "$(cat dry/rankfile) $(grep mask cluster.json)"
 [ ! -e dry/run ] || fail "a dry run has run"
 
-# A host that is killed while the job runs on it: rank 0 stands still when its second checkpoint is whole, so that neither
-# has to be quick.
+# A host that is killed while the job runs on it: the rank that writes checkpoints stands still when the second one is
+# whole, so that nobody has to be quick.
 preload=$FAULTS
 if sanitized; then preload="$(gcc -print-file-name=libasan.so):$FAULTS"; fi
 LD_PRELOAD=$preload MOTLEY_FAULT=0:renamed:HANG MOTLEY_FAULT_FOLDER=$PWD launched --cluster cluster.json --restart 2 -o launch -- --data text.txt --checkpoint-every 20 --out run --start-deadline 120 \
