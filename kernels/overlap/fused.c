@@ -56,7 +56,7 @@ bool mt_overlap_fused_few(const struct mt_overlap *p) {
  * other implementation. */
 static bool serves_few(const struct mt_overlap *p, bool trans_a, bool trans_b, bool trans_out) {
     bool gather = p->form == MT_OVERLAP_GATHER, all = true;
-    if (p->n > MOST_RANKS || trans_a || trans_out || p->keep || !fits(p) || !p->k) return false;
+    if (p->n > MOST_RANKS || trans_a || trans_out || p->keep || !fits(p) || !p->k || !p->cols) return false;
     for (int r = 0; r < p->n; r++) {
         int64_t k = gather ? p->k : p->shares[r], columns = gather ? p->shares[r] : p->cols;
         all &= aligned(k, p->type) && aligned(trans_b ? k : columns, p->type) && columns % UNIT == 0;

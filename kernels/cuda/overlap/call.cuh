@@ -49,8 +49,9 @@ struct call {
     RESULT *out;
     TYPE *whole;
     u64 *epoch; /* of the last run */
-    u32 *work;  /* tiles, pieces given out; blocks that have ended (few.cu: that take no more); then of each box the
-                  pieces that  are done */
+    /* Tiles, pieces given out; blocks that have ended, or in few.cu take no more; then of each box the pieces that are
+     * done. */
+    u32 *work;
     const tile_row *tiles;
     const box_row *boxes;
     const piece_row *pieces;

@@ -149,7 +149,7 @@ enum mt_status cuda_few_launch(const struct cuda_queue *queue, const struct cuda
     if (st) return st;
     if (call->ntiles != d.tiles)
         return mt_fail(err, MT_EBUG, "%d tiles of few rows, and the schedule has %d", d.tiles, call->ntiles);
-    int blocks = (int)largest(least(d.tiles, clusters), 1) * d.parts;
+    int blocks = (int)least(d.tiles, clusters) * d.parts;
     struct few few = {.m = (int32_t)p->m,
                       .slabs_each = (int32_t)divide_up(d.slabs, d.parts),
                       .pace_ns = pace_of(queue->cuda, p, blocks)};

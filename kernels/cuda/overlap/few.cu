@@ -12,9 +12,9 @@
  *   RANKS         of the problem
  *
  * Block 0's cluster has tile 0, the next one tile 1, and so on round all clusters. Blocks await what peers send in the
- * same epoch, and need not all be resident for it. A counter gives out a gather's puts, so that any block puts them all
+ * same epoch. For a gather they need not all be resident: a counter gives out its puts, so that any block puts them all
  * before it awaits any. Of sums a cluster awaits only its own tile's, which it has sent itself; it ends then, and makes
- * room for others, in their order. */
+ * room for others, in order. Where it has several, all clusters are to be resident, and few.c launches no more. */
 #include "kernels/cuda/overlap/call.cuh"
 
 constexpr int THREADS = 128 * (CONSUMERS + 1), LOADER = 4 * CONSUMERS, READER = LOADER + 1; /* warps */

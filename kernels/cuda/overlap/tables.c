@@ -216,6 +216,7 @@ static void make_few(int me, const struct mt_overlap_schedule *s, struct cuda_fu
     for (int t = 0; t < s->ntiles; t++) {
         const struct mt_overlap_tile *tile = &s->tiles[t];
         if (tile->kind == MT_TILE_ADD) {
+            assert(nsums < to->ntiles);
             take_sum(s, me, t, &to->tiles[nsums++], to);
             continue;
         }
