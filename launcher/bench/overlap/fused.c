@@ -8,9 +8,9 @@
  *   slowdown     by the kernel when nothing is awaited, against its tiles and its puts alone
  *
  * Puts, sums and flags are measured with the first tile. What the form for few rows (planner/overlap/few.c) puts takes
- * as long, with its flags, as copies of the bytes by copy engines; it is so little that nothing slows down. Where copy
- * engines put, all but the tiles is as by chunks (rates.c), whose flags are also raised by copies, after a kernel that
- * begins the run. */
+ * as long, with its flags and sums, as copies of the bytes by copy engines; it is so little that nothing slows down.
+ * Where copy engines put, all but the tiles is as by chunks (rates.c), whose flags are also raised by copies, after a
+ * kernel that begins the run. */
 #include <math.h>
 #include <mpi.h>
 
@@ -63,6 +63,7 @@ static struct mt_overlap_rates rates_of(const struct mt_overlap *p, int r, const
                                      .ingress_Bps = INFINITY};
     if (mt_overlap_fused_few(p)) {
         struct mt_overlap_few few = mt_overlap_few_of(p, r, own->workers);
+        rates.memory_Bps = INFINITY; /* sums of few rows are in the cache, and not by movers, as those measured */
         mt_overlap_few_rates(p, r, &few, own->each_s, &rates);
         return rates;
     }
