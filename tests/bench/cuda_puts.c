@@ -1,12 +1,12 @@
 /* What overlapped kernels can hope for, measured on two GPUs: how fast one writes to the other by copy engine, by
- * stores and by bulk copies, by blocks and bytes in flight; the same beside a GEMM, and what either costs the other;
- * and how long a message with a signal takes, by its size and by who sends it.
+ * stores and by bulk copies, by blocks and bytes in flight, and both to each other; the same beside a GEMM, and what
+ * either costs the other; and how long a message with a signal takes, by its size and by who sends it.
  *
  *     mpirun -n 2 bench_cuda_puts [quick]
  *
- * Rank 0 writes, computes and leads; rank 1 holds the memory, and answers messages. "sm" are the multiprocessors that a
- * put's kernel takes from the GEMM; "GEMM x" and "put x" how many times as long each takes beside the other. A GEMM of
- * 8192 by 8192 by 8192 in bf16. */
+ * But for both ways, rank 0 writes, computes and leads; rank 1 holds the memory, and answers messages. "sm" are the
+ * multiprocessors that a put's kernel takes from the GEMM; "GEMM x" and "put x" how many times as long each takes
+ * beside the other. A GEMM of 8192 by 8192 by 8192 in bf16. */
 #include <string.h>
 
 #include "kernels/base/arena.h"
@@ -86,24 +86,49 @@ static struct mt_tensor matrix(enum mt_type type) {
     return t;
 }
 
-static double gemms_s(const struct mt_backend *backend, const struct mt_call *call) {
+struct gemm {
+    struct mt_tensor x[2], y;
+    struct mt_attr attr;
+    struct mt_call call; /* of these: a gemm stays where it is */
+    const struct mt_backend *backend;
+    void *scratch;
+};
+
+static void gemm_init(struct gemm *g) {
+    *g = (struct gemm){.x = {matrix(MT_BF16), matrix(MT_BF16)}, .y = matrix(MT_BF16)};
+    g->attr = (struct mt_attr){.nm = 1, .nn = 1, .nk = 1};
+    g->call = (struct mt_call){.kind = MT_OP_matmul, .attr = &g->attr, .nin = 2, .nout = 1, .in = g->x, .out = &g->y};
+    g->backend = mt_device_backend(device, &g->call);
+    CHECK(g->backend, "a GEMM");
+    int64_t scratch_bytes = g->backend->scratch_bytes(&g->call);
+    if (scratch_bytes) CHECK_OK(mt_device_alloc(device, scratch_bytes, &g->scratch, &err), err);
+    g->call.scratch = g->scratch;
+}
+
+static void gemm_release(struct gemm *g) {
+    if (g->scratch) mt_device_free(device, g->scratch);
+    for (int i = 0; i < 2; i++) mt_device_free(device, g->x[i].data);
+    mt_device_free(device, g->y.data);
+}
+
+/* The fastest of a few in the middle of many. */
+static double gemms_s(const struct gemm *g) {
     double times[GEMMS][2], best_s = INFINITY;
-    for (int i = 0; i < GEMMS; i++) mt_stream_op(stream, backend, call, times[i]);
+    for (int i = 0; i < GEMMS; i++) mt_stream_op(stream, g->backend, &g->call, times[i]);
     CHECK_OK(mt_stream_sync(stream, deadline_s, &err), err);
     for (int i = GEMMS / 4; i < GEMMS * 3 / 4; i++) best_s = fmin(best_s, times[i][1] - times[i][0]);
     return best_s;
 }
 
 /* Puts for longer than the GEMMs take; these begin later and end earlier, so that each is beside the other. */
-static void beside(const struct mt_backend *backend, const struct mt_call *call, double alone_s, const char *name,
-                   struct mt_put_probe probe) {
+static void beside(const struct gemm *g, double alone_s, const char *name, struct mt_put_probe probe) {
     probe.size_bytes = 64 << 20;
     probe.repeats = 8;
     double put_alone_s = put_s(probe), each_s;
     probe.to = there, probe.from = here;
     probe.repeats = 1 + (int)(3 * GEMMS * alone_s / put_alone_s);
     CHECK_OK(mt_device_puts_start(device, &probe, &err), err);
-    double gemm_s = gemms_s(backend, call);
+    double gemm_s = gemms_s(g);
     CHECK_OK(mt_device_puts_finish(device, &each_s, &err), err);
     /* A third of the puts, or more, had no GEMM beside them. */
     double beside_s = GEMMS * gemm_s, puts = probe.repeats - (probe.repeats * each_s - beside_s) / put_alone_s;
@@ -114,30 +139,21 @@ static void beside(const struct mt_backend *backend, const struct mt_call *call,
 
 static void with_gemm(bool bulk, bool quick) {
     static const int blocks[] = {1, 2, 4, 8, 16, 32};
-    struct mt_tensor x[2] = {matrix(MT_BF16), matrix(MT_BF16)}, y = matrix(MT_BF16);
-    struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1};
-    struct mt_call call = {.kind = MT_OP_matmul, .attr = &attr, .nin = 2, .nout = 1, .in = x, .out = &y};
-    const struct mt_backend *backend = mt_device_backend(device, &call);
-    void *scratch = NULL;
-    CHECK(backend, "a GEMM");
-    int64_t scratch_bytes = backend->scratch_bytes(&call);
-    if (scratch_bytes) CHECK_OK(mt_device_alloc(device, scratch_bytes, &scratch, &err), err);
-    call.scratch = scratch;
-    gemms_s(backend, &call);
-    double alone_s = gemms_s(backend, &call);
+    struct gemm g;
+    gemm_init(&g);
+    gemms_s(&g);
+    double alone_s = gemms_s(&g);
     printf("beside a GEMM of %d^3, alone %.3f ms, %.0f TFLOP/s\n  %-8s %4s %6s %9s %9s %9s %9s\n", SIZE, 1e3 * alone_s,
            2e-12 * SIZE * (double)SIZE * SIZE / alone_s, "by", "sm", "flight", "alone", "GEMM ms", "GEMM x", "put x");
-    beside(backend, &call, alone_s, "engine", (struct mt_put_probe){.how = MT_PUT_ENGINE});
+    beside(&g, alone_s, "engine", (struct mt_put_probe){.how = MT_PUT_ENGINE});
     for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b += quick ? 2 : 1) {
-        beside(backend, &call, alone_s, "stores",
+        beside(&g, alone_s, "stores",
                (struct mt_put_probe){.how = MT_PUT_STORES, .blocks = blocks[b], .flight_bytes = 32 << 10});
         if (bulk)
-            beside(backend, &call, alone_s, "bulk",
+            beside(&g, alone_s, "bulk",
                    (struct mt_put_probe){.how = MT_PUT_BULK, .blocks = blocks[b], .flight_bytes = 32 << 10});
     }
-    if (scratch) mt_device_free(device, scratch);
-    for (int i = 0; i < 2; i++) mt_device_free(device, x[i].data);
-    mt_device_free(device, y.data);
+    gemm_release(&g);
 }
 
 /* ---- both ways ---- */
@@ -161,18 +177,10 @@ static void both_ways(const char *when) {
 }
 
 static void burn(void) {
-    struct mt_tensor x[2] = {matrix(MT_BF16), matrix(MT_BF16)}, y = matrix(MT_BF16);
-    struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1};
-    struct mt_call call = {.kind = MT_OP_matmul, .attr = &attr, .nin = 2, .nout = 1, .in = x, .out = &y};
-    const struct mt_backend *backend = mt_device_backend(device, &call);
-    void *scratch = NULL;
-    int64_t scratch_bytes = backend->scratch_bytes(&call);
-    if (scratch_bytes) CHECK_OK(mt_device_alloc(device, scratch_bytes, &scratch, &err), err);
-    call.scratch = scratch;
-    for (int i = 0; i < 100; i++) gemms_s(backend, &call);
-    if (scratch) mt_device_free(device, scratch);
-    for (int i = 0; i < 2; i++) mt_device_free(device, x[i].data);
-    mt_device_free(device, y.data);
+    struct gemm g;
+    gemm_init(&g);
+    for (int i = 0; i < 100; i++) gemms_s(&g);
+    gemm_release(&g);
 }
 
 /* At rest, after a second of GEMMs, and both again where NCCL is open. */
