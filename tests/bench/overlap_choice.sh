@@ -8,7 +8,8 @@
 #
 # All variants of a shape alternate within a run, and ratios are of turns of one round, so that they hold on a machine
 # that does other work, too; three ranks on fewer cores wait for each other's cores. PARTS="1 3": only those of the four
-# parts (ranks and shares); KEEP: a folder in which one.json of the last part and all.json, a line for each shape, stay.
+# parts (ranks and shares); KEEP: a folder in which PART-FORM.json, what `motley bench overlap` measured, and all.json, a
+# line for each shape, stay.
 . "$(dirname "$0")/lib.bash"
 needs jq
 device=${DEVICE:-cpu} repetitions=${1:-20} seconds=${SECONDS_EACH:-2}
@@ -43,11 +44,12 @@ measure() {
   done
   for form in "${forms[@]}"; do
     local -n list=of_$form
+    local measured=$work/$1-$form.json
     mpirun --oversubscribe --bind-to none -n "$2" "$motley" bench overlap --device "$device" --form "$form" "${list[@]}" \
-      "${shares[@]}" "${limit[@]}" --json="$work/one.json" >"$work/said.txt" 2>&1 || { cat "$work/said.txt"; exit 1; }
+      "${shares[@]}" "${limit[@]}" --json="$measured" >"$work/said.txt" 2>&1 || { cat "$work/said.txt"; exit 1; }
     jq -c --arg ranks "$2" --arg shares "$3" '(.tables[] | select(.name == "overlap") | .rows[] | {line: ., $ranks, $shares}),
       (.tables[] | select(.name == "variants") | .rows[] | select(.eta != null) | {error: .prediction_error, $ranks, $shares})' \
-      "$work/one.json" >>"$work/all.json"
+      "$measured" >>"$work/all.json"
   done
 }
 
