@@ -65,8 +65,8 @@ static enum mt_status check_slabs(const struct mt_overlap_choice *row, struct mt
 }
 
 static enum mt_status check_engines(const struct mt_overlap_choice *row, struct mt_err *err) {
-    if (!row->engines || (row->form == MT_OVERLAP_GATHER && row->how == MT_OVERLAP_FUSED && !row->slabs)) return MT_OK;
-    return mt_fail(err, MT_EINPUT, "engines: must be absent but in a gather by one kernel (\"fused\") without slabs");
+    if (!row->engines || (row->form == MT_OVERLAP_GATHER && row->how == MT_OVERLAP_FUSED)) return MT_OK;
+    return mt_fail(err, MT_EINPUT, "engines: must be absent but in a gather by one kernel (\"fused\")");
 }
 
 static enum mt_status check_joint(const struct mt_overlap_choice *row, struct mt_err *err) {

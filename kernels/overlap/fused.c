@@ -33,7 +33,7 @@ static bool begins_well(const struct mt_overlap *p) {
 static bool slabs_begin_well(const struct mt_overlap *p) {
     int64_t cols;
     mt_overlap_slab(p, 0, &cols);
-    return mt_overlap_nslabs(p) == 1 || cols % UNIT == 0;
+    return mt_overlap_nslabs(p) == 1 || p->engines || cols % UNIT == 0;
 }
 
 /* Of no two ranks only one sends, which would await that the other is ready. */

@@ -18,11 +18,15 @@ static int64_t cuts_before(const struct mt_overlap *p, int64_t row) {
     return in_chunks + row / p->tile[0] - both;
 }
 
-/* Which strip of its share a row is in, and a tile whose rows begin there; without slabs strips are chunks. Groups are
- * both. */
+/* Whether chunks are cut into strips; else they are strips themselves. */
+static bool has_strips(const struct mt_overlap *p) {
+    return mt_overlap_nslabs(p) > 1 && !p->ngroups && !mt_overlap_halves(p);
+}
+
+/* Which strip of its share a row is in, and a tile whose rows begin there. Groups are strips and chunks. */
 static int64_t strip_of(const struct mt_overlap *p, int64_t tile, int64_t row) {
     if (p->ngroups) return tile;
-    return mt_overlap_nslabs(p) > 1 ? cuts_before(p, row) : row / p->chunk;
+    return has_strips(p) ? cuts_before(p, row) : row / p->chunk;
 }
 
 static int64_t strips_before(const struct mt_overlap *p, int rank) {
@@ -62,7 +66,7 @@ static void put_step(const struct mt_overlap *p, int me, int peer, int64_t chunk
                                      .from_row = row,
                                      .to_row = to_row + row,
                                      .rows = end - row};
-        if (nslabs > 1 && !p->ngroups && left < put.rows) put.rows = left;
+        if (has_strips(p) && left < put.rows) put.rows = left;
         put.col = mt_overlap_slab(p, slab, &put.cols);
         mt_overlap_await_ready(p, me, peer, schedule);
         mt_overlap_add_put(schedule, put);

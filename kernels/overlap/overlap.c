@@ -43,16 +43,33 @@ static int64_t slab_columns(const struct mt_overlap *p) {
                                                : mt_overlap_pieces(even, MT_OVERLAP_SLAB_UNIT) * MT_OVERLAP_SLAB_UNIT;
 }
 
+/* Slab i of those by copy engines; i = -1: the last. Returns its number. */
+static int halved_slab(const struct mt_overlap *p, int i, int64_t *begin, int64_t *cols) {
+    int64_t unit = p->k < MT_OVERLAP_SLAB_UNIT * p->slabs ? 1 : MT_OVERLAP_SLAB_UNIT;
+    *begin = 0;
+    for (int s = 0;; *begin += *cols, s++) {
+        int64_t left = p->k - *begin;
+        *cols = s == p->slabs - 1 ? left : mt_overlap_pieces(left, 2 * unit) * unit;
+        if (*cols > left) *cols = left;
+        if (s == i || *cols == left) return s;
+    }
+}
+
 int mt_overlap_nslabs(const struct mt_overlap *p) {
-    return p->k ? (int)mt_overlap_pieces(p->k, slab_columns(p)) : 1;
+    int64_t begin, cols;
+    if (!p->k) return 1;
+    return mt_overlap_halves(p) ? halved_slab(p, -1, &begin, &cols) + 1 : (int)mt_overlap_pieces(p->k, slab_columns(p));
 }
 
 int64_t mt_overlap_slab(const struct mt_overlap *p, int i, int64_t *cols) {
-    return mt_overlap_piece(p->k, slab_columns(p), i, cols);
+    int64_t begin;
+    if (!mt_overlap_halves(p)) return mt_overlap_piece(p->k, slab_columns(p), i, cols);
+    halved_slab(p, i, &begin, cols);
+    return begin;
 }
 
 bool mt_overlap_rotates(const struct mt_overlap *p) {
-    return mt_overlap_nslabs(p) > 1 && slab_columns(p) % MT_OVERLAP_SLAB_UNIT == 0;
+    return mt_overlap_nslabs(p) > 1 && !mt_overlap_halves(p) && slab_columns(p) % MT_OVERLAP_SLAB_UNIT == 0;
 }
 
 int64_t mt_overlap_owned(const struct mt_overlap *p, int rank, int64_t *first) {
@@ -221,9 +238,8 @@ enum mt_status mt_overlap_check(const struct mt_overlap *p, struct mt_err *err) 
     if (p->slabs < 0 || p->slabs > MT_OVERLAP_MOST_SLABS || (p->slabs > 1 && p->form != MT_OVERLAP_GATHER))
         return mt_fail(err, MT_EINPUT, "%s: K in %d slabs; only AllGather+GEMM has any, and at most %d", name, p->slabs,
                        MT_OVERLAP_MOST_SLABS);
-    if (p->engines && (p->form != MT_OVERLAP_GATHER || p->how != MT_OVERLAP_FUSED || p->slabs > 1))
-        return mt_fail(err, MT_EINPUT,
-                       "%s: puts by copy engines; only AllGather+GEMM in one kernel without slabs has any", name);
+    if (p->engines && (p->form != MT_OVERLAP_GATHER || p->how != MT_OVERLAP_FUSED))
+        return mt_fail(err, MT_EINPUT, "%s: puts by copy engines; only AllGather+GEMM in one kernel has any", name);
     if (p->joint && p->form != MT_OVERLAP_GATHER)
         return mt_fail(err, MT_EINPUT, "%s: only AllGather+GEMM has joint tiles", name);
     if (p->joint && (p->slabs > 1 || p->ngroups || p->engines))

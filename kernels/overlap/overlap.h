@@ -87,7 +87,7 @@ struct mt_overlap {
     int mix;      /* scatter, reduce: after so many tiles for peers comes one of a rank's own; 0: all at the end */
     bool direct;  /* reduce: every rank adds all rows */
     bool keep;    /* gather: A as a whole is a result as well, of all ranks */
-    bool engines; /* gather in one kernel, without slabs: copy engines put, not the kernel */
+    bool engines; /* gather in one kernel: copy engines put, not the kernel */
     bool joint;   /* gather: a tile spans the rows of all ranks; a rank puts its own rows into its own staging too */
     bool tf32;    /* operands of f32 are rounded to tf32 (op.h) */
     /* The implementation that tiles were chosen for, and that devices which have it try first. */
@@ -123,16 +123,24 @@ static inline bool mt_overlap_contributes(const struct mt_overlap *problem, int 
 /* A gather's slabs: how many there are, at most `slabs`; those of other forms are one. Slab i begins at the column of A
  * that is returned, and has *cols: equally many, but for the last; whole multiples of 64 where K has as many.
  *
+ * By copy engines, which take long to begin a put, slabs are few and *halved*: each has half of the columns that are
+ * left, the last as many as the one before. So the last, which is multiplied when all has come, is small. A chunk is
+ * put slab by slab, each in one put.
+ *
  * Between two H100, beside a GEMM, puts of one range of columns of all rows were slow; so with slabs a chunk is cut
  * into *strips*, where tiles and chunks begin, both counted from the begin of the share. A put is a slab of a strip,
  * with a flag of its own. Of a chunk in step 0 one slab of each strip is put, in step 1 another of each, and so on:
  * slab (i + step) % slabs where the strip's rows are in the share's i-th tile. So at any time all slabs are on their
- * way; a tile begins with its strip's first. Slabs are *rotated* so only where all but the last have a multiple of 64
- * columns; else step i is slab i of every strip. Groups, where there are any, are chunks, strips and tiles. */
+ * way; a tile begins with its strip's first. Slabs are *rotated* so only where the kernel puts, and all but the last
+ * have a multiple of 64 columns; else step i is slab i of every strip. Groups, where there are any, are chunks, strips
+ * and tiles. */
 enum { MT_OVERLAP_MOST_SLABS = 256, MT_OVERLAP_SLAB_UNIT = 64 };
 int mt_overlap_nslabs(const struct mt_overlap *problem);
 int64_t mt_overlap_slab(const struct mt_overlap *problem, int i, int64_t *cols);
 bool mt_overlap_rotates(const struct mt_overlap *problem);
+static inline bool mt_overlap_halves(const struct mt_overlap *problem) {
+    return problem->engines && problem->slabs > 1;
+}
 
 /* Where a copy of a buffer of the window lies, and a flag; in bytes, equal on all ranks. Memory of flags must be zero
  * before epoch 1. */

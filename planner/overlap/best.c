@@ -6,9 +6,12 @@
 
 /* Rows of a put as parts of the largest share: fewer puts, or an earlier first tile. */
 static const int parts[] = {1, 2, 4, 8, 16, 32}, mixes[] = {0, 1, 2, 4};
-/* Slabs of K, with the first of these parts, for devices that wait within tiles; so many columns at least, or flags
- * cost more than they bring. */
-static const int slabs[] = {4, 8, 16};
+/* Slabs of K, with the first of these parts, for devices that wait within tiles: put by the kernel, and by copy
+ * engines, which halve them; so many columns at least, or flags cost more than they bring. */
+static const struct {
+    int slabs;
+    bool engines;
+} slabs[] = {{4, false}, {8, false}, {16, false}, {0, true}, {3, true}, {4, true}, {5, true}};
 enum { NPARTS = sizeof parts / sizeof *parts, NMIXES = sizeof mixes / sizeof *mixes };
 enum { NSLABS = sizeof slabs / sizeof *slabs, FEW_PARTS = 3, SLAB_COLUMNS = 256 };
 
@@ -42,17 +45,23 @@ static int64_t largest_share(const struct mt_overlap *p) {
     return most;
 }
 
+/* Slabs for so many columns, in order; of those by copy engines the last has the least. */
+static bool slabs_serve(const struct mt_overlap *problem, int i) {
+    int64_t least = slabs[i].engines && slabs[i].slabs ? 1 << (slabs[i].slabs - 1) : slabs[i].slabs;
+    return problem->how == MT_OVERLAP_FUSED && problem->k >= SLAB_COLUMNS * least;
+}
+
 /* First those of whole rows, then those with slabs, then those by copy engines. */
 static bool gather_candidate(const struct mt_overlap *problem, int i, struct mt_overlap *out) {
     int64_t most = largest_share(problem);
-    int nparts = 0, nslabs = 0;
+    int nparts = 0, which = 0;
     while (nparts < NPARTS && parts[nparts] <= most) nparts++;
-    while (problem->how == MT_OVERLAP_FUSED && nslabs < NSLABS && problem->k >= SLAB_COLUMNS * slabs[nslabs]) nslabs++;
     int few = nparts < FEW_PARTS ? nparts : FEW_PARTS, part = i < nparts ? i : (i - nparts) % few;
-    int more = i < nparts ? 0 : 1 + (i - nparts) / few;
-    if (more > nslabs + (problem->how == MT_OVERLAP_FUSED)) return false;
-    out->engines = more > nslabs;
-    out->slabs = more && !out->engines ? slabs[more - 1] : 0;
+    int left = i < nparts ? -1 : (i - nparts) / few; /* that serve, before the one that is wanted */
+    for (; which < NSLABS && left >= 0; which++) left -= slabs_serve(problem, which);
+    if (left >= 0) return false;
+    out->engines = i >= nparts && slabs[which - 1].engines;
+    out->slabs = i >= nparts ? slabs[which - 1].slabs : 0;
     out->chunk = (most + parts[part] - 1) / parts[part];
     return true;
 }

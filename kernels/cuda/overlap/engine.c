@@ -1,5 +1,6 @@
-/* Puts by copy engines, on the stream `moves`: a copy of a box, then its flags, from words that have the epoch. So a
- * captured run replays.
+/* Puts by copy engines: copies of boxes on the stream `moves`, one after the other; the flags of each on the stream
+ * `raises`, after it, so that the next copy does not wait for them (8 us a put, where they are on one stream). They are
+ * copied from words that have the epoch, so a captured run replays.
  *
  * A write by stream memory operation stands between a put and its flag, since it is ordered after the writes of the
  * copy for the whole system. */
@@ -17,10 +18,10 @@ static enum mt_status raise_row(const struct cuda_overlap_run *run, CUdeviceptr 
                           .WidthInBytes = 8,
                           .Height = (size_t)count};
     if (count == 1 || step == 8)
-        CUDA_TRY(cuMemcpyDtoDAsync(flag, (CUdeviceptr)run->scratch.words, 8 * (size_t)count, run->o->moves), err,
+        CUDA_TRY(cuMemcpyDtoDAsync(flag, (CUdeviceptr)run->scratch.words, 8 * (size_t)count, run->o->raises), err,
                  "raising a flag");
     else
-        CUDA_TRY(cuMemcpy2DAsync(&rows, run->o->moves), err, "raising flags");
+        CUDA_TRY(cuMemcpy2DAsync(&rows, run->o->raises), err, "raising flags");
     return MT_OK;
 }
 
@@ -64,8 +65,9 @@ static enum mt_status put_box(const struct cuda_overlap_run *run, const struct m
 enum mt_status cuda_overlap_put(const struct cuda_overlap_run *run, const struct mt_overlap_put *box, const int *flags,
                                 int count, struct mt_err *err) {
     enum mt_status st = box->rows ? put_box(run, box, err) : MT_OK;
+    if (!st) st = cuda_overlap_follow(run->o, run->o->raises, run->o->moves, err);
     if (st) return st;
-    CUDA_TRY(cuStreamWriteValue64(run->o->moves, (CUdeviceptr)run->scratch.order, 0, CU_STREAM_WRITE_VALUE_DEFAULT),
+    CUDA_TRY(cuStreamWriteValue64(run->o->raises, (CUdeviceptr)run->scratch.order, 0, CU_STREAM_WRITE_VALUE_DEFAULT),
              err, "cuStreamWriteValue64");
     return raise(run, box->peer, flags, count, err);
 }

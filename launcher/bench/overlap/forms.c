@@ -140,12 +140,14 @@ static void add_fused_parts(struct mt_bench_case *c, const struct mt_overlap *p,
 }
 
 /* Of a tile's forms beside the plain one: a direct one of sums; of large tiles one by slabs of K, and of the first one
- * by copy engines, in halves of a share. */
+ * by copy engines, in halves of a share, and of a whole share in slabs. */
 static bool is_fixed_fused(const struct mt_overlap *fused, const struct mt_overlap *plain, int t,
                            const struct mt_overlap *tried) {
-    struct mt_overlap halves;
+    struct mt_overlap share;
     if (tried->direct) return true;
-    if (tried->engines) return t == 0 && mt_overlap_candidate(fused, 1, &halves) && tried->chunk == halves.chunk;
+    if (tried->engines)
+        return t == 0 && tried->slabs % 4 == 0 && mt_overlap_candidate(fused, !tried->slabs, &share) &&
+               tried->chunk == share.chunk;
     return t < LARGE_TILES && tried->slabs == 8 && tried->chunk == plain->chunk;
 }
 

@@ -49,7 +49,7 @@ static void *run(void *of) {
 }
 
 /* Rank 0 has all columns, rank 1 all rows: one tile, or with `strips` several. */
-static void pose(struct job *job, int number, bool strips) {
+static void pose(struct job *job, int number, bool strips, bool engines) {
     *job = (struct job){.problem = {.form = MT_OVERLAP_GATHER, .n = 2, .type = MT_F32, .out = MT_F32, .wire = MT_F32}};
     struct mt_overlap *p = &job->problem;
 #define DRAW(i, below) ((int64_t)mt_random_below(seed, (uint64_t)number, (uint64_t)(i), (uint64_t)(below)))
@@ -60,6 +60,7 @@ static void pose(struct job *job, int number, bool strips) {
     p->rows = job->rows, p->shares = job->shares;
     p->tile[0] = p->m, p->tile[1] = p->cols, p->chunk = p->m;
     if (strips) p->tile[0] = 1 + DRAW(6, 10), p->chunk = DRAW(7, 3) ? p->tile[0] * (1 + DRAW(8, 5)) : 1 + DRAW(8, 30);
+    if (engines) p->engines = true, p->how = MT_OVERLAP_FUSED;
     job->trans_b = DRAW(4, 2), job->trans_out = DRAW(5, 2);
 #undef DRAW
 }
@@ -88,7 +89,7 @@ static int ready_with(const struct mt_overlap *p, const struct mt_overlap_schedu
     for (int t = 0; t < receiver->ntiles; t++)
         for (int step = 0; step < nslabs; step++, count++) {
             const struct mt_overlap_tile *tile = &receiver->tiles[t];
-            int64_t col = (tile->k / width + step) % nslabs * width;
+            int64_t cols, col = mt_overlap_slab(p, (int)(tile->k / width + step) % nslabs, &cols);
             for (int j = sent; j < sender->nputs; j++) {
                 const struct mt_overlap_put *put = &sender->puts[j];
                 if (put->col == col && put->to_row < tile->row + tile->rows && tile->row < put->to_row + put->rows)
@@ -98,31 +99,34 @@ static int ready_with(const struct mt_overlap *p, const struct mt_overlap_schedu
     return count;
 }
 
-/* Of each chunk slab after slab of all its strips, which begin where tiles or chunks do. A tile begins with the slab
- * that is put first. */
+/* Of each chunk slab after slab of all its strips, which begin where tiles or chunks do; by copy engines only where
+ * chunks do. A tile begins with the slab that is put first. */
 static void check_order(const struct mt_overlap *p, const struct mt_overlap_schedule *sender,
                         const struct mt_overlap_schedule *receiver) {
     int j = 0, nslabs = mt_overlap_nslabs(p), *raised = mt_calloc((size_t)mt_overlap_nflags(p), sizeof *raised);
-    int64_t width;
+    int64_t width, cols;
     mt_overlap_slab(p, 0, &width);
-    CHECK_EQ(mt_overlap_rotates(p), width % 64 == 0);
+    bool rotates = mt_overlap_rotates(p);
+    CHECK_EQ(rotates, width % 64 == 0 && !p->engines);
     for (int64_t chunk = 0; chunk < p->m; chunk += p->chunk)
         for (int step = 0; step < nslabs; step++)
             for (int64_t row = chunk; row < p->m && row < chunk + p->chunk; row++) {
-                if (row != chunk && row % p->tile[0]) continue; /* no strip begins there */
+                if (row != chunk && (p->engines || row % p->tile[0])) continue; /* no strip begins there */
                 CHECK(j < sender->nputs, "%d puts", sender->nputs);
                 const struct mt_overlap_put *put = &sender->puts[j++];
-                int64_t rows = 1, slab = (width % 64 ? 0 : row / p->tile[0]) + step;
-                while (row + rows < p->m && row + rows < chunk + p->chunk && (row + rows) % p->tile[0]) rows++;
+                int64_t rows = 1, slab = (rotates ? row / p->tile[0] : 0) + step;
+                while (row + rows < p->m && row + rows < chunk + p->chunk && (p->engines || (row + rows) % p->tile[0]))
+                    rows++;
                 CHECK_EQ(put->from_row, row);
                 CHECK_EQ(put->to_row, row);
                 CHECK_EQ(put->rows, rows);
-                CHECK_EQ(put->col, slab % nslabs * width);
+                CHECK_EQ(put->col, mt_overlap_slab(p, (int)(slab % nslabs), &cols));
+                CHECK_EQ(put->cols, cols);
                 CHECK(raised[put->flag]++ == 0, "flag %d twice", put->flag);
             }
     CHECK_EQ(sender->nputs, j);
     for (int t = 0; t < receiver->ntiles; t++)
-        CHECK_EQ(receiver->tiles[t].k, width % 64 ? 0 : receiver->tiles[t].row / p->tile[0] % nslabs * width);
+        CHECK_EQ(receiver->tiles[t].k, rotates ? receiver->tiles[t].row / p->tile[0] % nslabs * width : 0);
     for (int t = 0; t < sender->ntiles; t++) CHECK_EQ(sender->tiles[t].k, 0);
     free(raised);
 }
@@ -193,13 +197,40 @@ static void test_slabs(void) {
     CHECK_EQ(mt_overlap_nslabs(&p), 1);
 }
 
+/* By copy engines each has half of what is left, in whole steps where K is long, and the last the rest. */
+static void test_halved(void) {
+    struct mt_overlap p = {.form = MT_OVERLAP_GATHER, .how = MT_OVERLAP_FUSED, .engines = true};
+    for (p.slabs = 2; p.slabs < 9; p.slabs++)
+        for (p.k = 1; p.k < 3000; p.k += p.k < 80 ? 1 : 61) {
+            int64_t end = 0, cols, step = p.k < 64 * p.slabs ? 1 : 64;
+            int n = mt_overlap_nslabs(&p);
+            for (int i = 0; i < n; i++) {
+                CHECK_EQ(mt_overlap_slab(&p, i, &cols), end);
+                int64_t left = p.k - end, most = left / 2 + step;
+                CHECK(cols > 0 && (i == n - 1 ? cols == left : 2 * cols >= left && cols <= most && cols % step == 0),
+                      "%lld of %lld columns", (long long)cols, (long long)left);
+                end += cols;
+            }
+            CHECK_EQ(end, p.k);
+            CHECK(n == p.slabs || (n < p.slabs && cols <= step), "%d of %d slabs", n, p.slabs);
+            CHECK(!mt_overlap_rotates(&p), "rotated");
+        }
+    p.slabs = 4, p.k = 8192;
+    static const int64_t begins[] = {0, 4096, 6144, 7168};
+    for (int i = 0; i < 4; i++) {
+        int64_t cols;
+        CHECK_EQ(mt_overlap_slab(&p, i, &cols), begins[i]);
+    }
+}
+
 int main(void) {
     test_slabs();
-    for (int number = 0; number < 80; number++) {
+    test_halved();
+    for (int number = 0; number < 120; number++) {
         struct job job;
         char what[40];
         snprintf(what, sizeof what, "gather %d", number);
-        pose(&job, number, number >= 40);
+        pose(&job, number, number >= 40, number >= 80);
         if (number < 2)
             receive(&job, 1, 1, what);
         else

@@ -320,16 +320,17 @@ static void test_candidates(void) {
     }
 }
 
-/* One kernel's: those of whole rows as by chunks, then slabs of the largest chunks, then engines; all can be run. */
+/* One kernel's: those of whole rows as by chunks, then slabs of the largest chunks, then engines, with slabs as well;
+ * all can be run. */
 static void test_fused_candidates(void) {
     struct setting s;
     struct mt_overlap tried, whole;
     struct mt_err err = MT_ERR_INIT;
-    static const int slabs[] = {4, 8, 16};
+    static const int slabs[] = {4, 8, 16, 0, 3, 4, 5};
     begin(&s, MT_OVERLAP_GATHER, 2, 1000, 8);
     struct mt_overlap open = s.problem;
     open.k = 4096;
-    for (int i = 0; i < 18; i++) {
+    for (int i = 0; i < 27; i++) {
         open.how = MT_OVERLAP_FUSED;
         CHECK(mt_overlap_candidate(&open, i, &tried), "candidate %d", i);
         CHECK_OK(mt_overlap_check(&tried, &err), err);
@@ -337,12 +338,12 @@ static void test_fused_candidates(void) {
         CHECK(mt_overlap_candidate(&open, i < 6 ? i : i % 3, &whole), "candidate %d", i);
         CHECK(!whole.slabs && !whole.engines, "candidate %d", i);
         CHECK_EQ(tried.chunk, whole.chunk);
-        CHECK_EQ(tried.slabs, i < 6 || i >= 15 ? 0 : slabs[(i - 6) / 3]);
+        CHECK_EQ(tried.slabs, i < 6 ? 0 : slabs[(i - 6) / 3]);
         CHECK_EQ(tried.engines, i >= 15);
     }
     CHECK(!mt_overlap_candidate(&open, 6, &tried), "by chunks");
     open.how = MT_OVERLAP_FUSED;
-    CHECK(!mt_overlap_candidate(&open, 18, &tried), "by one kernel");
+    CHECK(!mt_overlap_candidate(&open, 27, &tried), "by one kernel");
 }
 
 /* For few rows: joint gathers of up to 64 puts to each rank, and direct reduces, with each of two tiles. */

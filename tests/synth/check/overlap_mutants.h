@@ -92,6 +92,7 @@ static inline void overlap_case_init(struct overlap_case *c, int n, int number) 
         p->slabs = 2 + (int)DRAW(n < 5 ? 3 : 2);
         p->k = 2 + DRAW(4);
         if (!DRAW(4)) p->k += MT_OVERLAP_SLAB_UNIT * p->slabs; /* rotated */
+        if (!DRAW(3)) p->engines = true, p->how = MT_OVERLAP_FUSED;
     } else if (p->form == MT_OVERLAP_GATHER) {
         p->joint = DRAW(2);
     }

@@ -34,7 +34,7 @@ static void pose(struct job *job, enum mt_overlap_form form, int number) {
     p->k = gather ? 8 * (1 + DRAW(1, 300)) : sum;
     p->cols = gather ? sum : 8 * (1 + DRAW(3, 300));
     p->chunk = 1 + DRAW(4, 1000);
-    p->slabs = gather ? (int)DRAW(5, 20) : 0;
+    p->slabs = gather ? (int)DRAW(5, 20) : 0, p->engines = gather && DRAW(7, 3) == 0;
     p->mix = gather ? 0 : (int)DRAW(6, 5);
     struct mt_err err = MT_ERR_INIT;
     CHECK_OK(mt_overlap_check(p, &err), err);
