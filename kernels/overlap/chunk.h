@@ -63,7 +63,6 @@ bool mt_overlap_chunk_gemm(const struct mt_overlap *problem, int me, const bool 
 
 struct mt_overlap_scratch {
     void *words;   /* [flags of the problem]: 64 bits, what a put's flags become */
-    void *order;   /* a word that nothing reads */
     char *partial; /* MT_OVERLAP_PARTIAL */
     char *wide;    /* results of GEMMs in f32, where the device's have no such type as is wanted; all rows */
     void *gemm;    /* scratch of the GEMMs */

@@ -28,7 +28,6 @@ int64_t mt_overlap_lay_out_scratch(const struct mt_overlap *p, int me, void *mem
     mt_overlap_extent(p, me, MT_OVERLAP_PARTIAL, partial);
     largest(p, me, most);
     s->words = base + at, at += round_up(8 * (int64_t)mt_overlap_nflags(p));
-    s->order = base + at, at += ALIGN;
     s->partial = base + at, at += round_up(partial[0] * partial[1] * mt_type_size(p->wire));
     s->wide = base + at, at += wide ? round_up(most[0] * most[1] * mt_type_size(MT_F32)) : 0;
     s->gemm = base + at;

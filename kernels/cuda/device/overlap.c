@@ -11,10 +11,8 @@ static enum mt_status make(struct cuda_overlaps *o, struct mt_err *err) {
     int least, greatest;
     if (o->watcher.words) return MT_OK;
     CUDA_TRY(cuCtxGetStreamPriorityRange(&least, &greatest), err, "cuCtxGetStreamPriorityRange");
-    CUstream *streams[] = {&o->moves, &o->raises};
-    for (int i = 0; i < 2; i++)
-        CUDA_TRY(cuStreamCreateWithPriority(streams[i], CU_STREAM_NON_BLOCKING, greatest), err,
-                 "cuStreamCreateWithPriority");
+    CUDA_TRY(cuStreamCreateWithPriority(&o->moves, CU_STREAM_NON_BLOCKING, greatest), err,
+             "cuStreamCreateWithPriority");
     CUDA_TRY(cuEventCreate(&o->joint, CU_EVENT_DISABLE_TIMING), err, "cuEventCreate");
     return cuda_watcher_make(&o->watcher, err);
 }
@@ -23,7 +21,6 @@ void cuda_overlaps_release(struct cuda_overlaps *o) {
     cuda_watcher_release(&o->watcher);
     if (o->joint) cuEventDestroy(o->joint);
     if (o->moves) cuStreamDestroy(o->moves);
-    if (o->raises) cuStreamDestroy(o->raises);
     *o = (struct cuda_overlaps){.moves = NULL};
 }
 
@@ -70,7 +67,6 @@ enum mt_status cuda_overlaps_queue(struct cuda_overlaps *o, const struct cuda_qu
         .chunk_rows = call->chunk_rows,
         .watch = cuda_watcher_watch(&o->watcher, mt_window_deadline_s(call->window), (uint64_t)(uintptr_t)call),
         .moves = o->moves,
-        .raises = o->raises,
         .joint = o->joint};
     if ((st = locate(call, &overlap, err))) return st;
     st = cuda_overlap_run(queue, &overlap, call->how, err);

@@ -1,12 +1,12 @@
-/* Overlapped GEMMs of a stream: its streams beside, for puts and their flags, and the words by which its kernels tell
- * the host that they have given up, and the host tells them to. */
+/* Overlapped GEMMs of a stream: its second stream, for puts, and the words by which its kernels tell the host that they
+ * have given up, and the host tells them to. */
 #ifndef MT_KERNELS_CUDA_DEVICE_OVERLAP_H
 #define MT_KERNELS_CUDA_DEVICE_OVERLAP_H
 
 #include "kernels/cuda/overlap/overlap.h"
 
 struct cuda_overlaps {
-    CUstream moves, raises;
+    CUstream moves;
     CUevent joint;
     struct cuda_watcher watcher; /* not made: nothing was queued yet */
     struct mt_window *window;    /* the stream's: of what runs, or null */

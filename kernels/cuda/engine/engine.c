@@ -1,10 +1,10 @@
 /* Steps of messages as work of a stream.
  *
  * A rank's part of the window: a line of 128 bytes for each rank, with the flag of what has arrived from it; as many,
- * with the flag of what it has emptied of this rank's; then words of this rank's own: the epoch, a word that nothing
- * reads, and what flags become, of the end and of each piece; then slots, of each of the other ranks.
+ * with the flag of what it has emptied of this rank's; then words of this rank's own: the epoch, and what flags become,
+ * of the end and of each piece; then slots, of each of the other ranks.
  *
- * A write by stream memory operation stands between a put and its flag, as in kernels/cuda/overlap/engine.c. */
+ * A flag follows its put on the same stream: kernels/cuda/overlap/engine.c says why that is enough. */
 #include "kernels/cuda/engine/engine.h"
 
 #include <stdlib.h>
@@ -17,7 +17,6 @@
 enum {
     LINE = 128,
     EPOCH_AT = 2 * MT_ENGINE_RANKS * LINE,
-    ORDER_AT = EPOCH_AT + 8,
     WORDS_AT = 4096,
     STAGING_AT = 64 << 10,
     MOST_PIECES = (STAGING_AT - WORDS_AT) / 8 - 1,
@@ -202,10 +201,7 @@ static enum mt_status put(const struct run *run, const struct mt_engine_step *st
         at = (CUdeviceptr)(s->at + s->count * size), end = from + (CUdeviceptr)(s->count * size);
     }
     if (!st) st = copy(run, slot, at, end, &bytes, err);
-    if (st) return st;
-    CUDA_TRY(cuStreamWriteValue64(run->queue->stream, e->parts[e->me] + ORDER_AT, 0, CU_STREAM_WRITE_VALUE_DEFAULT),
-             err, "cuStreamWriteValue64");
-    return raise(run, arrived_at(e, step->peer, e->me), step->piece + 1, err);
+    return st ? st : raise(run, arrived_at(e, step->peer, e->me), step->piece + 1, err);
 }
 
 static enum mt_status tell(const struct run *run, const struct mt_engine_step *step, struct mt_err *err) {

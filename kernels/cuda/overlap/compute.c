@@ -252,20 +252,16 @@ enum mt_status cuda_overlap_prepare(const struct cuda_overlap_run *run, const st
     return st;
 }
 
-/* ---- streams beside ---- */
+/* ---- on `moves` ---- */
 
-enum mt_status cuda_overlap_follow(const struct cuda_overlap *o, CUstream stream, CUstream other, struct mt_err *err) {
-    CUDA_TRY(cuEventRecord(o->joint, other), err, "cuEventRecord");
-    CUDA_TRY(cuStreamWaitEvent(stream, o->joint, CU_EVENT_WAIT_DEFAULT), err, "cuStreamWaitEvent");
+enum mt_status cuda_overlap_fork(const struct cuda_overlap_run *run, struct mt_err *err) {
+    CUDA_TRY(cuEventRecord(run->o->joint, run->queue->stream), err, "cuEventRecord");
+    CUDA_TRY(cuStreamWaitEvent(run->o->moves, run->o->joint, CU_EVENT_WAIT_DEFAULT), err, "cuStreamWaitEvent");
     return MT_OK;
 }
 
-enum mt_status cuda_overlap_fork(const struct cuda_overlap_run *run, struct mt_err *err) {
-    enum mt_status st = cuda_overlap_follow(run->o, run->o->moves, run->queue->stream, err);
-    return st ? st : cuda_overlap_follow(run->o, run->o->raises, run->queue->stream, err);
-}
-
 enum mt_status cuda_overlap_join(const struct cuda_overlap_run *run, struct mt_err *err) {
-    enum mt_status st = cuda_overlap_follow(run->o, run->queue->stream, run->o->moves, err);
-    return st ? st : cuda_overlap_follow(run->o, run->queue->stream, run->o->raises, err);
+    CUDA_TRY(cuEventRecord(run->o->joint, run->o->moves), err, "cuEventRecord");
+    CUDA_TRY(cuStreamWaitEvent(run->queue->stream, run->o->joint, CU_EVENT_WAIT_DEFAULT), err, "cuStreamWaitEvent");
+    return MT_OK;
 }

@@ -1,5 +1,5 @@
 /* What runs by chunks (chunks.c) and by waves (waves.c) share: the chunks' work on the stream that computes, and the
- * streams beside it, on which copy engines put for fused.c too.
+ * stream beside it, on which copy engines put for fused.c too.
  *
  *     cuda_overlap_run_init(&run, queue, overlap);
  *     cuda_overlap_prepare(&run, &chunks, &err);              // loads and chooses
@@ -32,14 +32,11 @@ enum mt_status cuda_overlap_prepare(const struct cuda_overlap_run *run, const st
 char *cuda_overlap_place(const struct cuda_overlap_run *run, enum mt_overlap_buffer buffer, int64_t row, int64_t col);
 enum mt_status cuda_overlap_compute(const struct cuda_overlap_run *run, const struct mt_overlap_tile *box,
                                     struct mt_err *err);
-/* What is queued on `moves` and `raises` comes after what the computing stream has; and the other way round. */
+/* What is queued on `moves` comes after what the computing stream has; and the other way round. */
 enum mt_status cuda_overlap_fork(const struct cuda_overlap_run *run, struct mt_err *err);
 enum mt_status cuda_overlap_join(const struct cuda_overlap_run *run, struct mt_err *err);
-/* What is queued on `stream` comes after what the other one has. */
-enum mt_status cuda_overlap_follow(const struct cuda_overlap *overlap, CUstream stream, CUstream other,
-                                   struct mt_err *err);
-/* Queue a put on `moves`, by copy engine, and on `raises` the peer's flags that it raises. Words of the scratch have
- * the epoch by then (cuda_overlap_begin), as many as it has flags. Its waits are the caller's. */
+/* Queue a put on `moves`, by copy engine, and the peer's flags that it raises. Words of the scratch have the epoch by
+ * then (cuda_overlap_begin), as many as it has flags. Its waits are the caller's. */
 enum mt_status cuda_overlap_put(const struct cuda_overlap_run *run, const struct mt_overlap_put *box, const int *flags,
                                 int count, struct mt_err *err);
 

@@ -1,9 +1,10 @@
-/* Puts by copy engines: copies of boxes on the stream `moves`, one after the other; the flags of each on the stream
- * `raises`, after it, so that the next copy does not wait for them (8 us a put, where they are on one stream). They are
- * copied from words that have the epoch, so a captured run replays.
+/* Puts by copy engines, on the stream `moves`: a copy of a box, then its flags, copied from words that have the epoch.
+ * So a captured run replays.
  *
- * A write by stream memory operation stands between a put and its flag, since it is ordered after the writes of the
- * copy for the whole system. */
+ * What a stream does it does after all writes of what came before are done, also those to a peer: a copy may read what
+ * the copy before it wrote there. So no flag is there before the data. Flags on a stream beside come after all copies
+ * of the other, since a GPU's copies between GPUs have one queue; and a write to memory by the stream between data and
+ * flag costs 6 us (two H100). */
 #include "kernels/cuda/overlap/compute.h"
 
 /* Write the epoch to flags that lie `step` bytes apart. */
@@ -18,10 +19,10 @@ static enum mt_status raise_row(const struct cuda_overlap_run *run, CUdeviceptr 
                           .WidthInBytes = 8,
                           .Height = (size_t)count};
     if (count == 1 || step == 8)
-        CUDA_TRY(cuMemcpyDtoDAsync(flag, (CUdeviceptr)run->scratch.words, 8 * (size_t)count, run->o->raises), err,
+        CUDA_TRY(cuMemcpyDtoDAsync(flag, (CUdeviceptr)run->scratch.words, 8 * (size_t)count, run->o->moves), err,
                  "raising a flag");
     else
-        CUDA_TRY(cuMemcpy2DAsync(&rows, run->o->raises), err, "raising flags");
+        CUDA_TRY(cuMemcpy2DAsync(&rows, run->o->moves), err, "raising flags");
     return MT_OK;
 }
 
@@ -65,9 +66,5 @@ static enum mt_status put_box(const struct cuda_overlap_run *run, const struct m
 enum mt_status cuda_overlap_put(const struct cuda_overlap_run *run, const struct mt_overlap_put *box, const int *flags,
                                 int count, struct mt_err *err) {
     enum mt_status st = box->rows ? put_box(run, box, err) : MT_OK;
-    if (!st) st = cuda_overlap_follow(run->o, run->o->raises, run->o->moves, err);
-    if (st) return st;
-    CUDA_TRY(cuStreamWriteValue64(run->o->raises, (CUdeviceptr)run->scratch.order, 0, CU_STREAM_WRITE_VALUE_DEFAULT),
-             err, "cuStreamWriteValue64");
-    return raise(run, box->peer, flags, count, err);
+    return st ? st : raise(run, box->peer, flags, count, err);
 }

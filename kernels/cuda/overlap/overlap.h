@@ -36,14 +36,14 @@ struct cuda_overlap {
     int copy;                /* of staging: epoch % schedule->copies */
     int64_t chunk_rows;      /* chunks: most rows of a GEMM; 0: by the device */
     struct cuda_watch watch; /* its tag: the host's address of the struct mt_overlap_call */
-    CUstream moves, raises;  /* streams beside, for puts and for their flags */
-    CUevent joint;           /* between two streams; may be recorded again once it is waited for */
+    CUstream moves;          /* a second stream, for puts */
+    CUevent joint;           /* between the two; may be recorded again once it is waited for */
 };
 
-/* An implementation queues all of a run on queue->stream, with what it forks to streams beside joined again. It counts
- * the epoch up, or has cuda_overlap_begin do so. It may be captured; then all that it loads and chooses has been by a
- * run before. What may wait for other work of this GPU's queues, as loading kernels does, comes before it queues a wait
- * for a peer. */
+/* An implementation queues all of a run on queue->stream, with what it forks to `moves` joined again. It counts the
+ * epoch up, or has cuda_overlap_begin do so. It may be captured; then all that it loads and chooses has been by a run
+ * before. What may wait for other work of this GPU's queues, as loading kernels does, comes before it queues a wait for
+ * a peer. */
 struct cuda_overlap_impl {
     enum mt_overlap_how how;
     bool (*can)(const struct cuda *cuda, const struct cuda_overlap *overlap);

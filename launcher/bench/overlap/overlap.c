@@ -36,15 +36,23 @@ static enum mt_status open_streams(struct mt_bench_overlap *b, struct mt_err *er
     return mt_agree(MPI_COMM_WORLD, st, err);
 }
 
+static enum mt_status open_device(struct mt_bench_overlap *b, struct mt_err *err) {
+    const struct mt_bench_overlap_options *o = b->options;
+    double speed;
+    enum mt_status st = mt_rank_device_open(MPI_COMM_WORLD, o->device, &b->device, err);
+    return st ? st : mt_agree(MPI_COMM_WORLD, mt_emulation_apply(&o->emulation, b->rank, b->device, &speed, err), err);
+}
+
 enum mt_status mt_bench_overlap_open(struct mt_bench_overlap *b, struct mt_err *err) {
     const struct mt_bench_overlap_options *o = b->options;
     MPI_Comm_rank(MPI_COMM_WORLD, &b->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &b->nranks);
     enum mt_status st = check_shapes(b, err);
+    if (!st) st = mt_emulation_check(&o->emulation, b->nranks, o->device, err);
     if (!st && !b->rank && o->output.path) st = mt_file_writable(o->output.path, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     mt_watch_phase(MT_WATCH_SLOW, "opening the device");
-    if (!b->device && (st = mt_rank_device_open(MPI_COMM_WORLD, o->device, &b->device, err))) return st;
+    if (!b->device && (st = open_device(b, err))) return st;
     if ((st = open_streams(b, err))) return st;
     if (!b->wire && (st = mt_rank_wire_open(MPI_COMM_WORLD, o->device, o->deadline_s, &b->wire, err))) return st;
     b->group = mt_new(&b->arena, int, b->nranks);
@@ -105,10 +113,12 @@ static enum mt_status measure_all(struct mt_bench_overlap *b, struct mt_err *err
 
 static void tell_start(struct mt_bench_overlap *b) {
     const struct mt_bench_overlap_options *o = b->options;
+    const char *emulated = mt_emulation_text(&o->emulation, &b->arena);
+    if (*emulated) mt_emulation_warn(MPI_COMM_WORLD, b->device);
     if (b->rank) return;
-    mt_tables_say(&b->doc, "%s, %d ranks; %s; medians of up to %d rounds, on the slowest rank; operands of seed %d",
-                  mt_device_describe(b->device), b->nranks, o->tf32 ? "tf32" : mt_type_name(o->precision),
-                  o->repetitions, MT_BENCH_OVERLAP_SEED);
+    mt_tables_say(&b->doc, "%s, %d ranks%s%s; %s; medians of up to %d rounds, on the slowest rank; operands of seed %d",
+                  mt_device_describe(b->device), b->nranks, *emulated ? ", " : "", emulated,
+                  o->tf32 ? "tf32" : mt_type_name(o->precision), o->repetitions, MT_BENCH_OVERLAP_SEED);
     mt_output_tell(&o->output, &b->doc);
 }
 

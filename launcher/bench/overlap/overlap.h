@@ -31,6 +31,7 @@
 #include "kernels/base/err.h"
 #include "kernels/base/number/type.h"
 #include "launcher/flags/output.h"
+#include "launcher/session/emulate.h"
 
 struct mt_bench_overlap_options {
     const char *device; /* a kind */
@@ -41,6 +42,7 @@ struct mt_bench_overlap_options {
     bool tf32;              /* f32 rounded to tf32 */
     const int64_t *shares;  /* of the ranks, in any unit; null: even */
     int nshares;
+    struct mt_emulation emulation;
     struct mt_output output;
     int repetitions;   /* rounds, at most */
     double seconds;    /* of a shape and form, about; 0: as many as the rounds take */

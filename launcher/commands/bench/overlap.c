@@ -21,6 +21,7 @@ enum {
     KEY_SECONDS,
     KEY_JSON,
     KEY_DEADLINE,
+    KEY_EMULATE,
     MOST_EXTENT = 1 << 24,
 };
 
@@ -47,6 +48,7 @@ static const struct argp_option flag_table[] = {
     MT_OPTION_JSON(KEY_JSON, 1),
     MT_OPTION_DEVICE(KEY_DEVICE, "cpu", 2),
     MT_OPTION_DEADLINE(KEY_DEADLINE, "120", 2),
+    MT_OPTION_EMULATE(KEY_EMULATE, 2),
     {0}};
 
 static enum mt_status add_shape(struct overlap_flags *f, const char *text) {
@@ -112,6 +114,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_SECONDS: st = mt_flag_seconds("--seconds", text, &o->seconds, f->err); break;
     case KEY_JSON: st = mt_output_flag(text, state, is_operand, &o->output, f->err); break;
     case KEY_DEVICE: st = mt_flag_device(text, &o->device, f->err); break;
+    case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &o->emulation, f->err); break;
     case KEY_DEADLINE: st = mt_flag_seconds("--deadline", text, &o->deadline_s, f->err); break;
     case ARGP_KEY_ARG: st = mt_flag_no_operand(text, f->err); break;
     default: return ARGP_ERR_UNKNOWN;
