@@ -45,7 +45,7 @@ void mt_overlap_few_rates(const struct mt_overlap *p, int rank, const struct mt_
     bool gather = p->form == MT_OVERLAP_GATHER;
     double operations = 2.0 * (double)(p->tile[0] * p->tile[1] * (gather ? p->k : p->shares[rank]));
     rates->workers = few->workers;
-    rates->tile_s = 0; /* sums do not begin with another launch */
+    rates->tile_s = rates->sum_s = 0; /* sums do not begin with another launch */
     rates->flops = fmax(operations, 1) / fmax(tile_s, 1e-12);
     rates->memory_Bps /= few->workers;
     rates->whole_tiles = true;

@@ -85,7 +85,7 @@ static double tile_time(const struct simulation *sim, int r, const struct mt_ove
     double wire = (double)mt_type_size(p->wire), out = (double)mt_type_size(p->out);
     int sources = tile->kind == MT_TILE_COPY;
     for (int s = 0; s < p->n && tile->kind == MT_TILE_ADD; s++) sources += mt_overlap_contributes(p, s);
-    return rates->tile_s + elements * (sources * wire + out) / rates->memory_Bps;
+    return rates->sum_s + elements * (sources * wire + out) / rates->memory_Bps;
 }
 
 /* Rates after something began or ended. */

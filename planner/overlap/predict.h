@@ -18,6 +18,7 @@ struct mt_overlap_rates { /* of a rank */
     int workers;          /* tiles at a time: multiprocessors that compute; on a CPU 1 */
     double flops;         /* of one worker, in the K loop, while all work */
     double tile_s;        /* of each tile beside that: prologue, epilogue */
+    double sum_s;         /* of each tile that is added or copied, beside its bytes */
     double memory_Bps;    /* of one worker, or mover, that adds slots or copies; all put to the rank itself */
     bool whole_tiles;     /* a tile that is cut short takes as long as a whole one */
     bool within;          /* a tile waits at positions in K; else for all at its start */

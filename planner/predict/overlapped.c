@@ -70,7 +70,7 @@ static struct mt_cost rate_of_gpu(const struct mt_costs *costs, int rank, const 
     rates->units = class->threads < 1 ? 1 : class->threads;
     rates->unit[0] = unit[0], rates->unit[1] = unit[1];
     double waves = fmax(1, ceil(parts / rates->units)), wave = 2.0 * (double)(unit[0] * unit[1] * w.k) * rates->units;
-    rates->tile_s = fmin(class->overhead_s, cost.s / 2);
+    rates->tile_s = rates->sum_s = fmin(class->overhead_s, cost.s / 2);
     rates->flops = wave * waves / fmax(cost.s - rates->tile_s, 1e-12);
     return cost;
 }
@@ -142,7 +142,7 @@ static struct mt_cost rate_of_fused(const struct mt_costs *costs, int rank, cons
     rates->flops = 2.0 * (double)(p->tile[0] * p->tile[1] * w.k) / fmax(loop_s, 1e-12);
     rates->whole_tiles = true;
     rates->within = true;
-    rates->tile_s = fused_tile_s;
+    rates->tile_s = rates->sum_s = fused_tile_s;
     rates->movers = mt_overlap_fused_movers(p, rates->workers);
     rates->memory_Bps /= rates->movers;
     rates->unsent = mt_overlap_fused_unsent(p, rates->workers);

@@ -54,6 +54,7 @@ int main(int argc, char **argv) {
         rates[r] = (struct mt_overlap_rates){.workers = 132,
                                              .flops = flops / 132,
                                              .tile_s = 2e-6,
+                                             .sum_s = 2e-6,
                                              .memory_Bps = 2e10,
                                              .whole_tiles = true,
                                              .within = true,

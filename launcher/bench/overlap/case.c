@@ -54,7 +54,7 @@ static void choose_tiles(const struct mt_bench_overlap *b, struct mt_overlap *p)
     p->tile[1] = larger(p->cols, 1);
 }
 
-static enum mt_status pose(struct mt_bench_case *c, enum mt_overlap_form form, struct mt_err *err) {
+enum mt_status mt_bench_case_pose(struct mt_bench_case *c, enum mt_overlap_form form, struct mt_err *err) {
     struct mt_bench_overlap *b = c->bench;
     const struct mt_bench_overlap_options *o = b->options;
     struct mt_overlap *p = &c->problem;
@@ -256,7 +256,7 @@ static void connect(struct mt_bench_case *c, int first, char *scratch) {
 /* ---- the whole ---- */
 
 static enum mt_status set_up(struct mt_bench_case *c, enum mt_overlap_form form, struct mt_err *err) {
-    enum mt_status st = pose(c, form, err);
+    enum mt_status st = mt_bench_case_pose(c, form, err);
     if (!st) st = make_gemm(c, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     count_message(c);

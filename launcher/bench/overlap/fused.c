@@ -1,11 +1,12 @@
 /* Rates of one kernel, from the medians of its parts.
  *
- *   a tile       of a kernel of tiles alone, which stores them locally: its time by whole rounds of the multiprocessors
- *   the sums     by movers beside the tiles, from a kernel of sums alone
- *   latency      half the time of a kernel of flags alone; the other half is its launch, as the tiles' time has one too
- *   bandwidth    bytes of the rank that sends or receives most, over the time of the puts alone; where tiles are put as
- *                they are stored, of a GEMM with a short K
- *   slowdown     by the kernel when nothing is awaited, against its tiles and its puts alone
+ *   a tile       of a kernel of tiles alone, which stores them locally: its time by whole rounds of the
+ * multiprocessors. Where tiles add what the peer sent, of the kernel when nothing is awaited, if that takes longer the
+ * sums     by movers beside the tiles, from a kernel of sums alone latency      half the time of a kernel of flags
+ * alone; the other half is its launch, as the tiles' time has one too. Of sums what is left of it after a kernel's own
+ * time, and of that a part bandwidth    of a gather's bytes, of the rank that sends or receives most, over the time of
+ * the puts alone; of tiles that are put as they are stored nearly that of copy engines slowdown     by the kernel when
+ * nothing is awaited, against its tiles and its puts alone
  *
  * Puts, sums and flags are measured with the first tile. What the form for few rows (planner/overlap/few.c) puts takes
  * as long, with its flags and sums, as copies of the bytes by copy engines; it is so little that nothing slows down.
@@ -18,6 +19,14 @@
 
 /* Of a tile, for its pipeline and its epilogue: measured on an H200. */
 static const double fused_tile_s = 2.2e-6;
+/* Measured on two H100, or fitted to what was, of 42 shapes: kernels of sums and of flags with nothing to do; of what
+ * flags take beyond, the part that tiles wait for in vain, by form, and where all rows are added; a sum beside its
+ * bytes, and the least rate of what adds it; stores to a peer beside the rate of copy engines, and how long these take
+ * to begin; what a GEMM beside copy engines takes longer. */
+static const double idle_sums_s = 12e-6, idle_flags_s = 14e-6, least_latency_s = 2e-6;
+static const double flags_part[MT_OVERLAP_NFORMS] = {1, 0.5, 0.5}, direct_part = 0.6;
+static const double sum_s = 0.5e-6, least_sum_Bps = 25e9;
+static const double stores_rate = 0.93, engine_begin_s = 2.2e-6, beside_engines = 1.06, engine_put_s = 5e-6;
 
 static bool same_tiles(const struct mt_overlap *a, const struct mt_overlap *b) {
     return a->tile[0] == b->tile[0] && a->tile[1] == b->tile[1] && mt_overlap_fused_few(a) == mt_overlap_fused_few(b);
@@ -45,11 +54,13 @@ static struct own find_own(const struct mt_bench_case *c, const struct mt_overla
     int all, ntiles = 0, at_once = own.workers = mt_device_multiprocessors(c->bench->device, &all);
     if (mt_overlap_fused_few(p)) at_once = mt_overlap_few_of(p, c->bench->rank, own.workers).workers;
     for (int t = 0; t < tiles->schedule.ntiles; t++) ntiles += tiles->schedule.tiles[t].kind == MT_TILE_MATMUL;
-    own.each_s = mt_bench_own_median(c, tiles) / fmax(1, ceil((double)ntiles / at_once));
-    if (!sums) return own;
-    double launch_s = mt_bench_fused_part_of(c, MT_BENCH_FLAGS, NULL)->median_s / 2;
-    double sums_s = mt_bench_own_median(c, sums);
-    own.memory_Bps = mt_bench_bytes_of_sums(&sums->problem, &sums->schedule) / fmax(sums_s / 2, sums_s - launch_s);
+    double tiles_s = mt_bench_own_median(c, tiles), sums_s = mt_bench_own_median(c, sums);
+    if (mt_overlap_fused_adds(p))
+        tiles_s = fmax(tiles_s, mt_bench_own_median(c, mt_bench_fused_part_of(c, MT_BENCH_TOGETHER, p)));
+    own.each_s = tiles_s / fmax(1, ceil((double)ntiles / at_once));
+    if (sums)
+        own.memory_Bps =
+            mt_bench_bytes_of_sums(&sums->problem, &sums->schedule) / fmax(sums_s / 8, sums_s - idle_sums_s);
     return own;
 }
 
@@ -69,44 +80,59 @@ static struct mt_overlap_rates rates_of(const struct mt_overlap *p, int r, const
     }
     double k = (double)(p->form == MT_OVERLAP_GATHER ? p->k : p->shares[r]);
     rates.tile_s = fmin(fused_tile_s, own->each_s / 4);
+    rates.sum_s = sum_s;
     rates.flops = 2 * (double)(p->tile[0] * p->tile[1]) * k / (own->each_s - rates.tile_s);
     rates.streams = mt_overlap_fused_streams(p, own->workers), rates.unsent = mt_overlap_fused_unsent(p, own->workers);
     if (isinf(own->memory_Bps)) return rates;
     rates.movers = mt_overlap_fused_movers(p, own->workers);
-    rates.memory_Bps /= rates.movers;
+    rates.memory_Bps = fmax(rates.memory_Bps / rates.movers, least_sum_Bps);
     return rates;
 }
 
-/* Large tiles have been measured together with puts; of others it is as of the first. */
+/* Large tiles have been measured together with puts; of others it is as of the first. Of tiles that add it is in their
+ * time. */
 static double slowdown_of(const struct mt_bench_case *c, const struct mt_overlap *p, double puts_s) {
-    if (mt_overlap_fused_few(p)) return 1;
+    if (mt_overlap_fused_few(p) || mt_overlap_fused_adds(p)) return 1;
     const struct mt_bench_variant *together = mt_bench_fused_part_of(c, MT_BENCH_TOGETHER, p);
     if (!together) together = mt_bench_fused_part_of(c, MT_BENCH_TOGETHER, NULL);
     const struct mt_bench_variant *tiles = mt_bench_fused_part_of(c, MT_BENCH_TILES, &together->problem);
     return mt_bench_slowdown(together->median_s, tiles->median_s, puts_s);
 }
 
-/* What the kernel puts itself. */
+/* Of what the kernel puts itself. */
+struct route {
+    double bandwidth_Bps, latency_s, egress_Bps;
+};
+static struct route find_route(struct mt_bench_case *c, const struct mt_overlap *p) {
+    const struct mt_bench_variant *puts = mt_bench_fused_part_of(c, MT_BENCH_PUTS, NULL);
+    const struct mt_bench_variant *engine = mt_bench_first_part_of(c, MT_BENCH_ENGINE);
+    double flags_s = mt_bench_fused_part_of(c, MT_BENCH_FLAGS, NULL)->median_s;
+    struct route r = {mt_bench_traffic_of(&puts->problem, &c->arena).bytes /
+                          fmax(puts->median_s / 2, puts->median_s - flags_s),
+                      flags_s / 2, INFINITY};
+    if (!engine) return r;
+    double bytes = mt_bench_engine_bytes(&c->problem), begun_s = engine->median_s - engine_begin_s;
+    if (mt_overlap_fused_few(p)) return (struct route){bytes / engine->median_s, 0, bytes / engine->median_s};
+    if (p->form == MT_OVERLAP_GATHER) return r;
+    r.bandwidth_Bps = stores_rate * bytes / fmax(engine->median_s / 3, begun_s);
+    r.latency_s = fmax(least_latency_s, flags_s - idle_flags_s) * flags_part[p->form] * (p->direct ? direct_part : 1);
+    return r;
+}
+
 static struct mt_bench_rates rates_of_blocks(struct mt_bench_case *c, const struct mt_overlap *p) {
     const struct mt_bench_variant *puts = mt_bench_fused_part_of(c, MT_BENCH_PUTS, NULL);
     double *bandwidth_Bps = mt_new(&c->arena, double, p->n * p->n), *latency_s = mt_new(&c->arena, double, p->n * p->n);
     struct mt_bench_rates found = {mt_new(&c->arena, struct mt_overlap_rates, p->n), {bandwidth_Bps, latency_s}};
     struct own own = find_own(c, p), *all = mt_new(&c->arena, struct own, p->n);
     MPI_Allgather(&own, sizeof own, MPI_BYTE, all, sizeof own, MPI_BYTE, MPI_COMM_WORLD);
-    double flags_s = mt_bench_fused_part_of(c, MT_BENCH_FLAGS, NULL)->median_s;
-    double puts_s = fmax(puts->median_s / 2, puts->median_s - flags_s);
-    double bandwidth = mt_bench_traffic_of(&puts->problem, &c->arena).bytes / puts_s;
-    double slower = slowdown_of(c, p, puts->median_s), latency = flags_s / 2, egress = INFINITY;
-    const struct mt_bench_variant *engine = mt_bench_first_part_of(c, MT_BENCH_ENGINE);
-    if (mt_overlap_fused_few(p) && engine) {
-        bandwidth = egress = mt_bench_engine_bytes(p) / engine->median_s;
-        latency = 0;
-    }
+    struct route route = find_route(c, p);
+    double slower = slowdown_of(c, p, puts->median_s);
     for (int r = 0; r < p->n; r++) {
         found.rates[r] = rates_of(p, r, &all[r]);
         found.rates[r].compute_slowdown = found.rates[r].put_slowdown = slower;
-        found.rates[r].egress_Bps = egress;
-        for (int q = 0; q < p->n; q++) bandwidth_Bps[r * p->n + q] = bandwidth, latency_s[r * p->n + q] = latency;
+        found.rates[r].egress_Bps = route.egress_Bps;
+        for (int q = 0; q < p->n; q++)
+            bandwidth_Bps[r * p->n + q] = route.bandwidth_Bps, latency_s[r * p->n + q] = route.latency_s;
     }
     return found;
 }
@@ -114,10 +140,11 @@ static struct mt_bench_rates rates_of_blocks(struct mt_bench_case *c, const stru
 struct mt_bench_rates mt_bench_rates_of_fused(struct mt_bench_case *c, const struct mt_overlap *p) {
     struct mt_bench_rates found = rates_of_blocks(c, p);
     if (!p->engines) return found;
-    struct mt_bench_rates chunks = mt_bench_rates_of_chunks(c);
+    struct mt_bench_rates chunks = mt_bench_rates_of_chunks(c, p);
     found.links = chunks.links;
     for (int r = 0; r < p->n; r++) {
-        found.rates[r].put_s = chunks.rates[r].put_s;
+        found.rates[r].flops /= beside_engines;
+        found.rates[r].put_s = fmax(engine_put_s, chunks.rates[r].put_s);
         found.rates[r].compute_slowdown = chunks.rates[r].compute_slowdown;
         found.rates[r].put_slowdown = chunks.rates[r].put_slowdown;
     }

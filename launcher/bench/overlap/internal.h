@@ -126,6 +126,8 @@ void mt_bench_overlap_close(struct mt_bench_overlap *bench);
 /* case.c: shares of M or N (`what`) for the ranks; MT_EINPUT where one would be empty. */
 enum mt_status mt_bench_overlap_divide(const struct mt_bench_overlap *bench, const char *what, int64_t extent,
                                        int64_t *sizes, struct mt_err *err);
+/* Fill in the problem and this rank's places of a case whose bench and shape are known. */
+enum mt_status mt_bench_case_pose(struct mt_bench_case *c, enum mt_overlap_form form, struct mt_err *err);
 /* Make a case's operands and variants and check their results, and after the turns those of the final again;
  * collective, agree. Released after a failure too. */
 enum mt_status mt_bench_case_init(struct mt_bench_case *c, struct mt_bench_overlap *bench, enum mt_overlap_form form,
@@ -185,9 +187,9 @@ void mt_bench_find_medians(struct mt_bench_case *c);
 /* Whether rates for such a problem are measured. */
 bool mt_bench_predicts(const struct mt_bench_case *c, const struct mt_overlap *problem);
 
-/* rates.c: of forms by chunks, or of a CPU; fused.c: of one kernel with the problem's tile. Medians have been found.
- * Collective. */
-struct mt_bench_rates mt_bench_rates_of_chunks(struct mt_bench_case *c);
+/* rates.c: of forms by chunks, or of a CPU, direct or not; fused.c: of one kernel with the problem's tile. Medians have
+ * been found. Collective. */
+struct mt_bench_rates mt_bench_rates_of_chunks(struct mt_bench_case *c, const struct mt_overlap *problem);
 struct mt_bench_rates mt_bench_rates_of_fused(struct mt_bench_case *c, const struct mt_overlap *problem);
 /* The part of forms by chunks, or of one kernel (of the problem's tile, and for few rows as it is; or null: of any but
  * those for few rows); the last of several, or the first, or null. */

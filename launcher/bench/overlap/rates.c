@@ -10,6 +10,10 @@
  *   in step      what a GEMM takes longer where ranks wait for each other each time: the slower of them, time by time,
  *                is slower than either on average
  *
+ * Of sums on GPUs these parts say too little: turns of flags and of puts also have kernels of empty tiles, copies of
+ * flags, and additions, one after the other. There bandwidth is that of copies of the bytes by copy engines, and what a
+ * put, a flag and a kernel take is known (see below).
+ *
  * All ranks work in these turns as they do in the forms, so that what ranks of a host take from each other is in the
  * rates. */
 #include <math.h>
@@ -21,6 +25,13 @@
 #include "launcher/session/agree.h"
 
 static const double most_slowdown = 1; /* beyond 1 */
+
+/* Of sums by chunks in captured graphs, as measured on two H100 (42 shapes, by which the rest was fitted too): a kernel
+ * of an empty tile; a put, which ends with its flag, and half of that where it is a flag alone; what a put and a GEMM
+ * slow each other down by at least; how many times as long as others a flag takes to whom it lets add all rows. */
+static const double kernel_s = 2.4e-6, engine_put_s = 5e-6, least_slowdown = 1.12, direct_latency = 1.7;
+/* Of the time of all flags, the part that one comes after: there are two in a row of an AllReduce. */
+static const double in_a_row[MT_OVERLAP_NFORMS] = {1, 1.15, 1.4};
 
 static bool is_part(const struct mt_bench_variant *v, enum mt_bench_part part) {
     return v->part == part && v->problem.how != MT_OVERLAP_FUSED;
@@ -131,10 +142,33 @@ static double slowdown(const struct mt_bench_case *c, double latency_s) {
                              puts_s - sums_s - latency_s);
 }
 
+/* Whether copy engines put partial sums. */
+static bool puts_sums(const struct mt_bench_case *c) {
+    return c->problem.form != MT_OVERLAP_GATHER && mt_bench_first_part_of(c, MT_BENCH_ENGINE);
+}
+
+struct route {
+    double bandwidth_Bps, latency_s, put_s;
+};
+static struct route find_route(struct mt_bench_case *c, bool direct) {
+    const struct mt_bench_variant *flags = mt_bench_part_of(c, MT_BENCH_FLAGS);
+    struct route r = {.latency_s = flags->median_s};
+    if (puts_sums(c)) {
+        double kernels_s = kernel_s * flags->schedule.ntiles + engine_put_s / 2 * flags->schedule.nputs;
+        r.latency_s = fmax(flags->median_s / 4, flags->median_s - kernels_s) / in_a_row[c->problem.form];
+        if (direct) r.latency_s *= direct_latency;
+        r.put_s = engine_put_s;
+        r.bandwidth_Bps = mt_bench_engine_bytes(&c->problem) / mt_bench_first_part_of(c, MT_BENCH_ENGINE)->median_s;
+    } else {
+        r.bandwidth_Bps = bandwidth_of(c, r.latency_s, &r.put_s);
+    }
+    return r;
+}
+
 /* Of this rank: operations and bytes a second, and what a tile takes beside them: what many small tiles of a GEMM take
  * longer than few large ones. */
 struct own {
-    double flops, memory_Bps, tile_s;
+    double flops, memory_Bps, tile_s, sum_s;
     int units; /* 0: a CPU */
 };
 
@@ -153,28 +187,29 @@ static struct own find_own(const struct mt_bench_case *c) {
     own.tile_s = fmin(own.tile_s, tiles_s / 2 / tiles->schedule.ntiles);
     own.flops = operations(&c->problem, c->bench->rank, &tiles->schedule, own.units) /
                 (mt_bench_in_step(c) * (tiles_s - own.tile_s * tiles->schedule.ntiles));
+    own.sum_s = own.units ? kernel_s : own.tile_s;
     if (sums)
         own.memory_Bps = mt_bench_bytes_of_sums(&c->problem, &sums->schedule) /
-                         fmax(sums_s / 2, sums_s - own.tile_s * sums->schedule.ntiles);
+                         fmax(sums_s / (own.units ? 8 : 2), sums_s - own.sum_s * sums->schedule.ntiles);
     return own;
 }
 
-struct mt_bench_rates mt_bench_rates_of_chunks(struct mt_bench_case *c) {
+struct mt_bench_rates mt_bench_rates_of_chunks(struct mt_bench_case *c, const struct mt_overlap *problem) {
     const struct mt_overlap *p = &c->problem;
     double *bandwidth_Bps = mt_new(&c->arena, double, p->n * p->n), *latency_s = mt_new(&c->arena, double, p->n * p->n);
     struct mt_bench_rates found = {mt_new(&c->arena, struct mt_overlap_rates, p->n), {bandwidth_Bps, latency_s}};
-    double put_s, latency = mt_bench_part_of(c, MT_BENCH_FLAGS)->median_s;
-    double bandwidth = bandwidth_of(c, latency, &put_s);
+    struct route route = find_route(c, problem->direct);
     struct own own = find_own(c), *all = mt_new(&c->arena, struct own, p->n);
     MPI_Allgather(&own, sizeof own, MPI_BYTE, all, sizeof own, MPI_BYTE, MPI_COMM_WORLD);
-    double slower = slowdown(c, latency);
+    double slower = fmax(slowdown(c, find_route(c, false).latency_s), puts_sums(c) ? least_slowdown : 1);
     for (int r = 0; r < p->n; r++) {
         found.rates[r] = (struct mt_overlap_rates){.workers = 1,
                                                    .flops = all[r].flops,
                                                    .tile_s = all[r].tile_s,
+                                                   .sum_s = all[r].sum_s,
                                                    .memory_Bps = all[r].memory_Bps,
                                                    .streams = 1,
-                                                   .put_s = put_s,
+                                                   .put_s = route.put_s,
                                                    .unit = {unit[0], unit[1]},
                                                    .units = all[r].units,
                                                    .holds = !all[r].units,
@@ -182,7 +217,8 @@ struct mt_bench_rates mt_bench_rates_of_chunks(struct mt_bench_case *c) {
                                                    .ingress_Bps = INFINITY,
                                                    .compute_slowdown = slower,
                                                    .put_slowdown = slower};
-        for (int q = 0; q < p->n; q++) bandwidth_Bps[r * p->n + q] = bandwidth, latency_s[r * p->n + q] = latency;
+        for (int q = 0; q < p->n; q++)
+            bandwidth_Bps[r * p->n + q] = route.bandwidth_Bps, latency_s[r * p->n + q] = route.latency_s;
     }
     return found;
 }
