@@ -21,6 +21,8 @@
 struct mt_overlap_chunk {
     struct mt_overlap_tile box; /* its waits are those of the chunk */
     int first_put, nputs;       /* of the chunks' puts */
+    bool adds;                  /* to the product: rows of SLOTS from added_row on (mt_overlap_chunks_add) */
+    int64_t added_row;
 };
 /* As a put; it raises nflags flags of the peer. */
 struct mt_overlap_move {
@@ -43,6 +45,14 @@ void mt_overlap_chunks_make(const struct mt_overlap_schedule *schedule, int64_t 
                             struct mt_overlap_chunks *chunks);
 void mt_overlap_chunks_release(struct mt_overlap_chunks *chunks);
 
+/* For devices whose GEMMs can add a matrix of the type of their result: let each product of a rank's own rows add what
+ * the peer sent of them, where there are two ranks, and write the sum. These products come last, in the order of the
+ * sums that they replace: who awaits the peer's products has multiplied all of the peer's. A result that is stored
+ * transposed has other rows than what is sent; then, and where no product has the rows of a sum, nothing changes. */
+void mt_overlap_chunks_add(const struct mt_overlap *problem, int me, bool trans_out, struct mt_overlap_chunks *chunks);
+/* Whether they do so of such a problem, if the result is not transposed. */
+bool mt_overlap_adds_in_products(const struct mt_overlap *problem);
+
 /* The most rows of a chunk for `workers` multiprocessors that compute tiles of 128 by 256: whole waves of them, about
  * eight chunks. */
 int64_t mt_overlap_chunk_rows(const struct mt_overlap *problem, int me, int workers);
@@ -57,7 +67,7 @@ struct mt_overlap_gemm {
     struct mt_attr attr;
 };
 bool mt_overlap_chunk_gemm(const struct mt_overlap *problem, int me, const bool transposed[3], const int64_t at[3],
-                           const struct mt_overlap_tile *box, struct mt_overlap_gemm *gemm);
+                           const struct mt_overlap_chunk *chunk, struct mt_overlap_gemm *gemm);
 
 /* ---- memory of a run by chunks ---- */
 

@@ -31,7 +31,8 @@ static void *address(struct side a, struct side b, struct side y) {
 }
 
 bool mt_overlap_chunk_gemm(const struct mt_overlap *p, int me, const bool transposed[3], const int64_t at[3],
-                           const struct mt_overlap_tile *box, struct mt_overlap_gemm *g) {
+                           const struct mt_overlap_chunk *chunk, struct mt_overlap_gemm *g) {
+    const struct mt_overlap_tile *box = &chunk->box;
     bool gather = p->form == MT_OVERLAP_GATHER, trans_a = box->from == MT_OVERLAP_A && transposed[0];
     bool trans_b = transposed[1];
     int64_t k = gather ? p->k : p->shares[me], size = mt_type_size(p->type), m = box->rows, n = box->cols;
@@ -55,6 +56,7 @@ bool mt_overlap_chunk_gemm(const struct mt_overlap *p, int me, const bool transp
                                .trans_a = trans_a,
                                .trans_b = trans_b,
                                .tf32 = p->tf32,
+                               .accumulate = chunk->adds,
                                .out_acc = target != p->type};
     for (int i = 0; i < 3; i++) {
         struct mt_tensor *t = &g->tensors[i];

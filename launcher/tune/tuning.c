@@ -95,9 +95,10 @@ static void add_chunks(struct tuning *t, const struct mt_lowered *low, int instr
                    : o->problem.ngroups              ? 1
                                                      : mt_overlap_chunk_rows(&o->problem, o->me, facts.computing);
     mt_overlap_chunks_make(o->schedule, rows, &chunks);
+    if (o->problem.how != MT_OVERLAP_NCCL) mt_overlap_chunks_add(&o->problem, o->me, o->trans_out, &chunks);
     for (int i = 0; i < chunks.nchunks; i++) {
         struct mt_overlap_gemm gemm;
-        if (mt_overlap_chunk_gemm(&o->problem, o->me, transposed, at, &chunks.chunks[i].box, &gemm))
+        if (mt_overlap_chunk_gemm(&o->problem, o->me, transposed, at, &chunks.chunks[i], &gemm))
             add_call(t, low, instr, &gemm, runs);
     }
     mt_overlap_chunks_release(&chunks);

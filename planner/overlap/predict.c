@@ -10,6 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "kernels/overlap/chunk.h"
+
 #define END INT64_MAX
 
 struct working { /* a tile that a worker computes, up to its next position */
@@ -66,11 +68,18 @@ static int64_t depth_of(const struct mt_overlap *p, int r) {
     return p->form == MT_OVERLAP_GATHER ? p->k : p->shares[r];
 }
 
+/* Whether the GPU's GEMMs of a rank's own rows add what the peer sent: they await it, in place of the sums. */
+static bool adds_in_products(const struct simulation *sim, int r) {
+    return sim->rates[r].units && sim->problem->how != MT_OVERLAP_NCCL && mt_overlap_adds_in_products(sim->problem);
+}
+
 static double tile_time(const struct simulation *sim, int r, const struct mt_overlap_tile *tile) {
     const struct mt_overlap *p = sim->problem;
     const struct mt_overlap_rates *rates = &sim->rates[r];
     double rows = (double)tile->rows, cols = (double)tile->cols, elements = rows * cols;
-    if (tile->kind == MT_TILE_MATMUL) {
+    bool adds = adds_in_products(sim, r);
+    if (adds && tile->kind == MT_TILE_MATMUL && tile->to == MT_OVERLAP_SLOTS) return 0;
+    if (tile->kind == MT_TILE_MATMUL || (adds && tile->kind == MT_TILE_ADD)) {
         double k = (double)depth_of(p, r), acc = (double)mt_type_size(mt_type_acc(p->type));
         double added = rates->adds_slabs ? 3 * acc * elements * (mt_overlap_nslabs(p) - 1) : 0;
         if (rates->units) {

@@ -178,7 +178,8 @@ enum mt_status gemm_multiply(const struct cuda_queue *queue, const struct gemm_s
     enum mt_status status = gemm_library(&handle, err);
     if (!status) status = gemm_describe_problem(shape, impl, view, data, &p, err);
     if (status) return status;
-    cublasStatus_t st = cublasLtMatmul(handle, &p.desc, &one, data->b, &p.b, data->a, &p.a, &view->beta, data->y, &p.y,
+    const void *added = data->added ? data->added : data->y;
+    cublasStatus_t st = cublasLtMatmul(handle, &p.desc, &one, data->b, &p.b, data->a, &p.a, &view->beta, added, &p.y,
                                        data->y, &p.y, algo, data->scratch, GEMM_WORKSPACE_BYTES, queue->stream);
     return st ? gemm_failed(st, shape, gemm_impl_names[impl], err) : MT_OK;
 }

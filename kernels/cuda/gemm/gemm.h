@@ -64,9 +64,10 @@ struct gemm_data {
     const void *bias; /* [n] */
     const void *x;    /* [m, n], the input of the activation, for its slope */
     void *y;
-    void *pre;     /* [m, n] before the activation */
-    void *sums;    /* [n], float */
-    void *scratch; /* gemm_scratch_bytes, aligned to GEMM_ALIGN: first the library's workspace */
+    const void *added; /* only with EPILOGUE_NONE, by gemm_multiply: laid out as y, and added in its stead; or null */
+    void *pre;         /* [m, n] before the activation */
+    void *sums;        /* [n], float */
+    void *scratch;     /* gemm_scratch_bytes, aligned to GEMM_ALIGN: first the library's workspace */
 };
 
 /* cuBLASLt's GELU is the tanh form, and can store its input; its ReLU stores bits instead, unusable here. */

@@ -48,13 +48,15 @@ static enum mt_status await(const struct run *run, const struct cuda_queue *queu
 
 /* ---- puts ---- */
 
-/* Puts [first, + count), after what the computing stream has been given. */
+/* Puts [first, + count), after what the computing stream has been given; but a rank's own flags, which nothing awaits.
+ */
 static enum mt_status put_all(const struct run *run, int first, int count, struct mt_err *err) {
     struct cuda_queue moves = *run->base.queue;
     moves.stream = run->base.o->moves;
     enum mt_status st = count ? cuda_overlap_fork(&run->base, err) : MT_OK;
     for (int i = first; i < first + count && !st; i++) {
         const struct mt_overlap_move *put = &run->chunks.puts[i];
+        if (put->box.peer == run->base.o->me) continue;
         if (put->box.nwaits) st = await(run, &moves, put->box.first_wait, put->box.nwaits, err);
         if (!st) st = cuda_overlap_put(&run->base, &put->box, &run->chunks.flags[put->first_flag], put->nflags, err);
     }
@@ -78,7 +80,7 @@ static enum mt_status queue_chunks(struct run *run, struct mt_err *err) {
     for (int c = 0; c < chunks->nchunks && !st; c++) {
         const struct mt_overlap_chunk *chunk = &chunks->chunks[c];
         st = await(run, run->base.queue, chunk->box.first_wait, chunk->box.nwaits, err);
-        if (!st) st = cuda_overlap_compute(&run->base, &chunk->box, err);
+        if (!st) st = cuda_overlap_compute(&run->base, chunk, err);
         if (!st) st = put_all(run, chunk->first_put, chunk->nputs, err);
     }
     return st ? st : cuda_overlap_fork(&run->base, err) ? err->status : cuda_overlap_join(&run->base, err);
@@ -102,6 +104,7 @@ static enum mt_status queue(const struct cuda_queue *queue_of, const struct cuda
     if (!rows) rows = mt_overlap_chunk_rows(o->problem, o->me, queue_of->cuda->nsm);
     cuda_overlap_run_init(&run.base, queue_of, o);
     mt_overlap_chunks_make(o->schedule, rows, &run.chunks);
+    mt_overlap_chunks_add(o->problem, o->me, o->operands->trans_out, &run.chunks);
     enum mt_status st = queue_chunks(&run, err);
     mt_overlap_chunks_release(&run.chunks);
     return st;

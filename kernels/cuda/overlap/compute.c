@@ -131,8 +131,9 @@ static void transpose(struct product *g) {
 }
 
 /* `target`: where the sum kernel would write it; a type that the library does not have goes through scratch. */
-static struct product product_of(const struct cuda_overlap_run *run, const struct mt_overlap_tile *box,
+static struct product product_of(const struct cuda_overlap_run *run, const struct mt_overlap_chunk *chunk,
                                  const struct sum *target) {
+    const struct mt_overlap_tile *box = &chunk->box;
     const struct mt_overlap *p = run->problem;
     const struct mt_overlap_operands *operands = run->o->operands;
     const struct cuda *cuda = run->queue->cuda;
@@ -147,6 +148,7 @@ static struct product product_of(const struct cuda_overlap_run *run, const struc
                                   .out = (uint8_t)(direct ? target->to_type : MT_F32),
                                   .trans_a = trans_a,
                                   .trans_b = operands->trans_b,
+                                  .accumulate = chunk->adds,
                                   .tf32 = p->tf32},
                         .data = {.b = operands->b, .scratch = run->scratch.gemm}};
     g.view.lda = trans_a ? run->extent[MT_OVERLAP_A][0] : run->extent[box->from][1];
@@ -157,6 +159,10 @@ static struct product product_of(const struct cuda_overlap_run *run, const struc
     g.view.ldy = direct ? target->to_stride : box->cols;
     g.data.y = direct ? target->to : run->scratch.wide;
     g.view.m = g.shape.m, g.view.n = g.shape.n, g.view.k = k, g.view.batches = 1;
+    if (chunk->adds) {
+        g.view.beta = 1;
+        g.data.added = cuda_overlap_place(run, MT_OVERLAP_SLOTS, chunk->added_row, box->col);
+    }
     g.shape.align = alignment(&g);
     return g;
 }
@@ -166,13 +172,13 @@ static bool contiguous(const struct product *g) {
     return whole.lda == g->view.lda && whole.ldb == g->view.ldb && whole.ldy == g->view.ldy;
 }
 
-/* Rows that are further apart are for the library: by the algorithm that it has for contiguous ones, if these are not
- * aligned better; else by its own choice. */
+/* Rows that are further apart, and sums with another matrix, are for the library: by the algorithm that it has for
+ * contiguous ones, if these are not aligned better; else by its own choice. */
 static enum mt_status run_product(const struct cuda_overlap_run *run, const struct product *g, struct mt_err *err) {
     struct gemm_choice choice;
     enum mt_status st = gemm_choose(run->queue, &g->shape, &choice, err);
     if (st) return st;
-    if (contiguous(g)) return gemm_run(run->queue, &g->shape, &choice, &g->data, err);
+    if (contiguous(g) && !g->data.added) return gemm_run(run->queue, &g->shape, &choice, &g->data, err);
     struct product whole = *g;
     whole.view = gemm_whole_view(&g->shape, GEMM_WHOLE);
     bool fits = choice.impl == GEMM_WHOLE && alignment(&whole) <= g->shape.align;
@@ -189,12 +195,13 @@ static enum mt_status zero(const struct cuda_overlap_run *run, const struct sum 
     return MT_OK;
 }
 
-static enum mt_status multiply(const struct cuda_overlap_run *run, const struct mt_overlap_tile *box,
+static enum mt_status multiply(const struct cuda_overlap_run *run, const struct mt_overlap_chunk *chunk,
                                struct mt_err *err) {
     const struct mt_overlap *p = run->problem;
+    const struct mt_overlap_tile *box = &chunk->box;
     struct sum target = {0};
     aim(run, box, &target);
-    struct product g = product_of(run, box, &target);
+    struct product g = product_of(run, chunk, &target);
     if (!g.shape.k) return zero(run, &target, err);
     enum mt_status st = run_product(run, &g, err);
     if (st || gemm_types(p->type, target.to_type)) return st;
@@ -202,10 +209,11 @@ static enum mt_status multiply(const struct cuda_overlap_run *run, const struct 
     return queue_sum(run, &target, err);
 }
 
-enum mt_status cuda_overlap_compute(const struct cuda_overlap_run *run, const struct mt_overlap_tile *box,
+enum mt_status cuda_overlap_compute(const struct cuda_overlap_run *run, const struct mt_overlap_chunk *chunk,
                                     struct mt_err *err) {
+    const struct mt_overlap_tile *box = &chunk->box;
     switch (box->kind) {
-    case MT_TILE_MATMUL: return multiply(run, box, err);
+    case MT_TILE_MATMUL: return multiply(run, chunk, err);
     case MT_TILE_ADD: return add(run, box, err);
     case MT_TILE_COPY: return copy(run, box, err);
     }
@@ -246,7 +254,7 @@ enum mt_status cuda_overlap_prepare(const struct cuda_overlap_run *run, const st
             if (v == 1 || (!s.transposed && v * mt_type_size(s.to_type) <= 16 && v * mt_type_size(s.from_type) <= 16))
                 st = sum_kernel(run->queue->cuda, &s, v, &kernel, err);
         if (st || box->kind != MT_TILE_MATMUL) continue;
-        struct product g = product_of(run, box, &s);
+        struct product g = product_of(run, &chunks->chunks[c], &s);
         if (g.shape.k) st = gemm_choose(run->queue, &g.shape, &choice, err);
     }
     return st;

@@ -3,7 +3,7 @@
  *
  *     cuda_overlap_run_init(&run, queue, overlap);
  *     cuda_overlap_prepare(&run, &chunks, &err);              // loads and chooses
- *     ... cuda_overlap_compute(&run, &chunks.chunks[c].box, &err) ... */
+ *     ... cuda_overlap_compute(&run, &chunks.chunks[c], &err) ... */
 #ifndef MT_KERNELS_CUDA_OVERLAP_COMPUTE_H
 #define MT_KERNELS_CUDA_OVERLAP_COMPUTE_H
 
@@ -30,7 +30,7 @@ enum mt_status cuda_overlap_prepare(const struct cuda_overlap_run *run, const st
                                     struct mt_err *err);
 /* Where an element of this rank's buffer is. */
 char *cuda_overlap_place(const struct cuda_overlap_run *run, enum mt_overlap_buffer buffer, int64_t row, int64_t col);
-enum mt_status cuda_overlap_compute(const struct cuda_overlap_run *run, const struct mt_overlap_tile *box,
+enum mt_status cuda_overlap_compute(const struct cuda_overlap_run *run, const struct mt_overlap_chunk *chunk,
                                     struct mt_err *err);
 /* What is queued on `moves` comes after what the computing stream has; and the other way round. */
 enum mt_status cuda_overlap_fork(const struct cuda_overlap_run *run, struct mt_err *err);

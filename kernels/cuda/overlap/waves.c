@@ -107,7 +107,7 @@ static enum mt_status queue_all(struct run *run, struct mt_err *err) {
             CUDA_TRY(cuStreamWaitEvent(run->base.queue->stream, run->over[awaited - 1], CU_EVENT_WAIT_DEFAULT), err,
                      "cuStreamWaitEvent");
         }
-        st = cuda_overlap_compute(&run->base, &w->chunks.chunks[c].box, err);
+        st = cuda_overlap_compute(&run->base, &w->chunks.chunks[c], err);
     }
     if (!st) st = queue_waves(run, w->chunks.nchunks, err);
     if (st || run->forked < 0) return st;

@@ -1,5 +1,5 @@
 /* Schedules in chunks: every tile and every put is in one chunk, in the place that the schedule gives it, after all
- * that it awaits; and ranks that run chunks in order, cut in unlike ways, finish. */
+ * that it awaits; and ranks that run chunks in order, cut in unlike ways, finish; with products that add, too. */
 #include <stdlib.h>
 
 #include "kernels/overlap/chunk.h"
@@ -150,7 +150,7 @@ static void test_gemms(const struct mt_overlap *p, int me, const struct mt_overl
         for (int i = 0; i < c->nchunks; i++) {
             const struct mt_overlap_tile *box = &c->chunks[i].box;
             struct mt_overlap_gemm g;
-            if (!mt_overlap_chunk_gemm(p, me, transposed, at, box, &g)) continue;
+            if (!mt_overlap_chunk_gemm(p, me, transposed, at, &c->chunks[i], &g)) continue;
             const struct mt_tensor *a = &g.tensors[0], *b = &g.tensors[1], *y = &g.tensors[2];
             CHECK(g.call.attr == &g.attr && g.call.in == a && g.call.out == y, "pointers of another");
             CHECK_EQ(a->extent[!g.attr.trans_a], k);
@@ -173,8 +173,76 @@ static void test_gemms(const struct mt_overlap *p, int me, const struct mt_overl
     }
 }
 
-static void test_job(const struct job *job, int number) {
+/* ---- products that add ---- */
+
+static const struct mt_overlap_chunk *sum_of(const struct mt_overlap_chunks *chunks,
+                                             const struct mt_overlap_tile *box) {
+    for (int c = 0; c < chunks->nchunks; c++) {
+        const struct mt_overlap_tile *sum = &chunks->chunks[c].box;
+        if (sum->kind == MT_TILE_ADD && sum->row == box->row && sum->rows == box->rows && sum->col == box->col &&
+            sum->cols == box->cols)
+            return &chunks->chunks[c];
+    }
+    return NULL;
+}
+
+/* `before`: the chunks with sums; `after`: with products that add. Each of these has the place and the puts of a sum,
+ * the rows of this rank's own product, and those that the peer sent; it awaits the peer; and no product for the peer
+ * comes after. Returns how many there are. */
+static int test_adding(const struct mt_overlap *p, int me, const struct mt_overlap_chunks *before,
+                       const struct mt_overlap_chunks *after) {
+    int64_t first, owned = mt_overlap_owned(p, me, &first), rows = 0;
+    int adding = 0, sums = 0, own = 0;
+    for (int c = 0; c < before->nchunks; c++) sums += before->chunks[c].box.kind == MT_TILE_ADD;
+    for (int c = 0; c < after->nchunks; c++) {
+        const struct mt_overlap_chunk *chunk = &after->chunks[c];
+        const struct mt_overlap_tile *box = &chunk->box;
+        CHECK(!chunk->adds || box->kind == MT_TILE_MATMUL, "chunk %d", c);
+        if (!chunk->adds) {
+            CHECK(!adding || box->kind != MT_TILE_MATMUL, "chunk %d comes late", c);
+            own += box->kind == MT_TILE_MATMUL && box->to == MT_OVERLAP_SLOTS;
+            continue;
+        }
+        const struct mt_overlap_chunk *sum = sum_of(before, box);
+        CHECK(sum && sum->box.to == box->to, "chunk %d: another place", c);
+        CHECK(chunk->first_put == sum->first_put && chunk->nputs == sum->nputs, "chunk %d: other puts", c);
+        CHECK(box->from == MT_OVERLAP_A && box->from_row == first + sum->box.from_row, "chunk %d: other rows of A", c);
+        CHECK_EQ(chunk->added_row, (1 - me) * owned + sum->box.from_row);
+        int awaited = 0;
+        for (int w = sum->box.first_wait; w < sum->box.first_wait + sum->box.nwaits; w++) {
+            const struct mt_overlap_wait *wait = &before->waits[w];
+            if (wait->from == me) continue;
+            CHECK(has_wait(after, box->first_wait, box->nwaits, wait), "chunk %d: a wait is lost", c);
+            awaited++;
+        }
+        CHECK(awaited == box->nwaits && awaited > 0, "chunk %d: %d waits, not %d", c, box->nwaits, awaited);
+        rows += box->rows * box->cols, adding++;
+    }
+    CHECK(!adding || (adding == sums && !own && rows == owned * p->cols), "%d of %d sums", adding, sums);
+    CHECK(adding == sums || !mt_overlap_adds_in_products(p), "none adds");
+    return adding;
+}
+
+/* All ranks' chunks, to the end of some epochs. */
+static void run_all(const struct mt_overlap *p, struct rank *ranks, int number) {
     enum { EPOCHS = 4 };
+    bool any = true;
+    for (int r = 0; r < p->n; r++) {
+        memset(ranks[r].flags, 0, (size_t)mt_overlap_nflags(p) * sizeof *ranks[r].flags);
+        ranks[r].epoch = 1, ranks[r].start = ranks[r].chunk = 0;
+    }
+    while (any) {
+        any = false;
+        for (int r = 0; r < p->n; r++) any |= step(ranks, &ranks[r], EPOCHS);
+    }
+    for (int r = 0; r < p->n; r++)
+        CHECK(ranks[r].epoch > EPOCHS, "job %d: rank %d of %d stands in chunk %d of epoch %d", number, r, p->n,
+              ranks[r].chunk, ranks[r].epoch);
+}
+
+static int adding; /* of all jobs */
+
+static void test_job(const struct job *job, int number) {
     const struct mt_overlap *p = &job->problem;
     struct rank ranks[JOB_RANKS] = {0};
     for (int r = 0; r < p->n; r++) {
@@ -184,16 +252,19 @@ static void test_job(const struct job *job, int number) {
         test_cover(&ranks[r].schedule, &ranks[r].chunks, most);
         test_gemms(p, r, &ranks[r].schedule, &ranks[r].chunks);
         ranks[r].flags = calloc((size_t)mt_overlap_nflags(p) + 1, sizeof(int64_t));
-        ranks[r].epoch = 1;
     }
-    bool any = true;
-    while (any) {
-        any = false;
-        for (int r = 0; r < p->n; r++) any |= step(ranks, &ranks[r], EPOCHS);
-    }
+    run_all(p, ranks, number);
     for (int r = 0; r < p->n; r++) {
-        CHECK(ranks[r].epoch > EPOCHS, "job %d: rank %d of %d stands in chunk %d of epoch %d", number, r, p->n,
-              ranks[r].chunk, ranks[r].epoch);
+        struct mt_overlap_chunks before = ranks[r].chunks;
+        int64_t most = 1 + (int64_t)mt_random_below(seed, 7, (uint64_t)(number * JOB_RANKS + r), 90);
+        mt_overlap_chunks_make(&ranks[r].schedule, most, &ranks[r].chunks);
+        mt_overlap_chunks_add(p, r, false, &ranks[r].chunks);
+        adding += test_adding(p, r, &before, &ranks[r].chunks);
+        test_gemms(p, r, &ranks[r].schedule, &ranks[r].chunks);
+        mt_overlap_chunks_release(&before);
+    }
+    run_all(p, ranks, number);
+    for (int r = 0; r < p->n; r++) {
         mt_overlap_chunks_release(&ranks[r].chunks);
         mt_overlap_schedule_release(&ranks[r].schedule);
         free(ranks[r].flags);
@@ -230,6 +301,7 @@ int main(void) {
             job_join(&job);
             test_job(&job, number);
         }
+    CHECK(adding > 30, "%d products add", adding);
     test_size();
     return 0;
 }

@@ -220,11 +220,11 @@ static int tuned_gemms(const struct mt_linstr *c) {
     struct mt_overlap_chunks chunks;
     int count = 0;
     mt_overlap_chunks_make(o->schedule, mt_overlap_chunk_rows(&o->problem, o->me, 0), &chunks);
+    mt_overlap_chunks_add(&o->problem, o->me, o->trans_out, &chunks);
     for (int i = 0; i < chunks.nchunks; i++) {
         struct mt_overlap_gemm gemm;
         char key[MT_TUNING_KEY];
-        if (!mt_overlap_chunk_gemm(&o->problem, o->me, transposed, (int64_t[3]){0}, &chunks.chunks[i].box, &gemm))
-            continue;
+        if (!mt_overlap_chunk_gemm(&o->problem, o->me, transposed, (int64_t[3]){0}, &chunks.chunks[i], &gemm)) continue;
         key_of(&tuned, &gemm.call, key);
         CHECK(place_of(key) < nkept, "%s: %s is not tuned", c->name, key);
         count++;
