@@ -68,7 +68,9 @@ static int64_t depth_of(const struct mt_overlap *p, int r) {
     return p->form == MT_OVERLAP_GATHER ? p->k : p->shares[r];
 }
 
-/* Whether the GPU's GEMMs of a rank's own rows add what the peer sent: they await it, in place of the sums. */
+/* Whether the GPU's GEMMs of a rank's own rows add what the peer sent: they await it, in place of the sums. What they
+ * add is read when a tile has been multiplied, and nothing hides that: it takes twice as long as its bytes (two H100,
+ * seven shapes). */
 static bool adds_in_products(const struct simulation *sim, int r) {
     return sim->rates[r].units && sim->problem->how != MT_OVERLAP_NCCL && mt_overlap_adds_in_products(sim->problem);
 }
@@ -82,10 +84,11 @@ static double tile_time(const struct simulation *sim, int r, const struct mt_ove
     if (tile->kind == MT_TILE_MATMUL || (adds && tile->kind == MT_TILE_ADD)) {
         double k = (double)depth_of(p, r), acc = (double)mt_type_size(mt_type_acc(p->type));
         double added = rates->adds_slabs ? 3 * acc * elements * (mt_overlap_nslabs(p) - 1) : 0;
+        double read = tile->kind == MT_TILE_ADD ? 2 * elements * (double)mt_type_size(p->wire) : 0;
         if (rates->units) {
             double parts = ceil(rows / (double)rates->unit[0]) * ceil(cols / (double)rates->unit[1]);
             double wave = 2.0 * (double)(rates->unit[0] * rates->unit[1]) * k * rates->units / rates->flops;
-            return rates->tile_s + ceil(parts / rates->units) * wave;
+            return rates->tile_s + ceil(parts / rates->units) * wave + read / rates->memory_Bps;
         }
         if (rates->whole_tiles) rows = (double)p->tile[0], cols = (double)p->tile[1];
         return rates->tile_s + 2 * rows * cols * k / rates->flops + added / rates->memory_Bps;
