@@ -447,7 +447,9 @@ enum mt_status mt_overlap_predict(const struct mt_overlap *problem, const struct
     set_up(&sim, schedules);
     while (advance(&sim)) {
     }
-    *prediction = (struct mt_overlap_prediction){.s = sim.now_s};
+    double begin_s = 0;
+    for (int r = 0; r < sim.n; r++) begin_s = fmax(begin_s, rates[r].begin_s);
+    *prediction = (struct mt_overlap_prediction){.s = begin_s + sim.now_s};
     for (int r = 0; r < sim.n && !st; r++) {
         const struct rank *rank = &sim.ranks[r];
         if (rank->done < rank->schedule->ntiles + rank->schedule->nputs)

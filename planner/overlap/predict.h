@@ -16,6 +16,7 @@
 
 struct mt_overlap_rates { /* of a rank */
     int workers;          /* tiles at a time: multiprocessors that compute; on a CPU 1 */
+    double begin_s;       /* before the first tile and put: of one kernel its launch */
     double flops;         /* of one worker, in the K loop, while all work */
     double tile_s;        /* of each tile beside that: prologue, epilogue */
     double sum_s;         /* of each tile that is added or copied, beside its bytes */

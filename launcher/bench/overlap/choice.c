@@ -47,7 +47,8 @@ bool mt_bench_predicts(const struct mt_bench_case *c, const struct mt_overlap *p
 /* By chunks, or in one kernel with such tiles, putting alike. */
 static bool has_rates_of(const struct mt_overlap *a, const struct mt_overlap *b) {
     if (a->how != b->how || a->direct != b->direct) return false;
-    return a->how != MT_OVERLAP_FUSED || (a->engines == b->engines && memcmp(a->tile, b->tile, sizeof a->tile) == 0 &&
+    bool alike = a->engines == b->engines && (a->slabs > 1) == (b->slabs > 1);
+    return a->how != MT_OVERLAP_FUSED || (alike && memcmp(a->tile, b->tile, sizeof a->tile) == 0 &&
                                           mt_overlap_fused_few(a) == mt_overlap_fused_few(b));
 }
 

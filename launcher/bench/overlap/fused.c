@@ -1,12 +1,14 @@
 /* Rates of one kernel, from the medians of its parts.
  *
- *   a tile       of a kernel of tiles alone, which stores them locally: its time by whole rounds of the
- * multiprocessors. Where tiles add what the peer sent, of the kernel when nothing is awaited, if that takes longer the
- * sums     by movers beside the tiles, from a kernel of sums alone latency      half the time of a kernel of flags
- * alone; the other half is its launch, as the tiles' time has one too. Of sums what is left of it after a kernel's own
- * time, and of that a part bandwidth    of a gather's bytes, of the rank that sends or receives most, over the time of
- * the puts alone; of tiles that are put as they are stored nearly that of copy engines slowdown     by the kernel when
- * nothing is awaited, against its tiles and its puts alone
+ *   a tile       of a kernel of tiles alone, which stores them locally: its time after the launch, by whole rounds of
+ *                the multiprocessors. Where tiles add what the peer sent, of the kernel when nothing is awaited, if
+ *                that takes longer
+ *   the sums     by movers beside the tiles, from a kernel of sums alone
+ *   latency      half the time of a kernel of flags alone, less what that half has of its launch; of sums, which have
+ *                flags after flags, a part of what a kernel of nothing does not take
+ *   bandwidth    of a gather's bytes, of the rank that sends or receives most, over the time of the puts alone; of
+ *                tiles that are put as they are stored nearly that of copy engines
+ *   slowdown     by the kernel when nothing is awaited, against its tiles and its puts alone
  *
  * Puts, sums and flags are measured with the first tile. What the form for few rows (planner/overlap/few.c) puts takes
  * as long, with its flags and sums, as copies of the bytes by copy engines; it is so little that nothing slows down.
@@ -19,14 +21,19 @@
 
 /* Of a tile, for its pipeline and its epilogue: measured on an H200. */
 static const double fused_tile_s = 2.2e-6;
-/* Measured on two H100, or fitted to what was, of 42 shapes: kernels of sums and of flags with nothing to do; of what
- * flags take beyond, the part that tiles wait for in vain, by form, and where all rows are added; a sum beside its
- * bytes, and the least rate of what adds it; stores to a peer beside the rate of copy engines, and how long these take
- * to begin; what a GEMM beside copy engines takes longer. */
-static const double idle_sums_s = 12e-6, idle_flags_s = 14e-6, least_latency_s = 2e-6;
-static const double flags_part[MT_OVERLAP_NFORMS] = {1, 0.5, 0.5}, direct_part = 0.6;
+
+/* The rest was measured on two H100, or fitted to what was, of 42 shapes. Kernels: a launch, and what half of a kernel
+ * of flags has of it; kernels of sums and of flags that have nothing to do. */
+static const double launch_s = 8e-6, launch_of_flags_s = 4e-6, idle_sums_s = 12e-6, idle_flags_s = 14e-6;
+/* What flags of sums take beyond that: the part that delays tiles, and of that where all rows are added; the least. */
+static const double flags_part[MT_OVERLAP_NFORMS] = {0, 0.5, 0.5}, direct_part = 0.6, least_latency_s = 2e-6;
+/* A sum beside its bytes, and the least rate of what adds it. */
 static const double sum_s = 0.5e-6, least_sum_Bps = 25e9;
-static const double stores_rate = 0.93, engine_begin_s = 2.2e-6, beside_engines = 1.06, engine_put_s = 5e-6;
+/* Stores to a peer beside the rate of copy engines; how long these take to begin; one of their puts with its flag. */
+static const double stores_rate = 0.93, engine_begin_s = 2.2e-6, engine_put_s = 5e-6;
+/* How many times as long tiles take beside copy engines; and where slabs are rotated, so that tiles read other parts of
+ * B at a time. */
+static const double beside_engines = 1.06, in_rotation = 1.08;
 
 static bool same_tiles(const struct mt_overlap *a, const struct mt_overlap *b) {
     return a->tile[0] == b->tile[0] && a->tile[1] == b->tile[1] && mt_overlap_fused_few(a) == mt_overlap_fused_few(b);
@@ -44,7 +51,7 @@ const struct mt_bench_variant *mt_bench_fused_part_of(const struct mt_bench_case
 
 struct own {
     int workers;
-    double each_s, memory_Bps; /* of a tile; of all sums */
+    double begin_s, each_s, memory_Bps; /* of a tile; of all sums */
 };
 
 static struct own find_own(const struct mt_bench_case *c, const struct mt_overlap *p) {
@@ -57,7 +64,8 @@ static struct own find_own(const struct mt_bench_case *c, const struct mt_overla
     double tiles_s = mt_bench_own_median(c, tiles), sums_s = mt_bench_own_median(c, sums);
     if (mt_overlap_fused_adds(p))
         tiles_s = fmax(tiles_s, mt_bench_own_median(c, mt_bench_fused_part_of(c, MT_BENCH_TOGETHER, p)));
-    own.each_s = tiles_s / fmax(1, ceil((double)ntiles / at_once));
+    if (!mt_overlap_fused_few(p)) own.begin_s = fmin(launch_s, tiles_s / 3);
+    own.each_s = (tiles_s - own.begin_s) / fmax(1, ceil((double)ntiles / at_once));
     if (sums)
         own.memory_Bps =
             mt_bench_bytes_of_sums(&sums->problem, &sums->schedule) / fmax(sums_s / 8, sums_s - idle_sums_s);
@@ -79,9 +87,11 @@ static struct mt_overlap_rates rates_of(const struct mt_overlap *p, int r, const
         return rates;
     }
     double k = (double)(p->form == MT_OVERLAP_GATHER ? p->k : p->shares[r]);
+    rates.begin_s = own->begin_s;
+    double slower = p->slabs > 1 && !p->engines ? in_rotation : 1;
     rates.tile_s = fmin(fused_tile_s, own->each_s / 4);
     rates.sum_s = sum_s;
-    rates.flops = 2 * (double)(p->tile[0] * p->tile[1]) * k / (own->each_s - rates.tile_s);
+    rates.flops = 2 * (double)(p->tile[0] * p->tile[1]) * k / (own->each_s - rates.tile_s) / slower;
     rates.streams = mt_overlap_fused_streams(p, own->workers), rates.unsent = mt_overlap_fused_unsent(p, own->workers);
     if (isinf(own->memory_Bps)) return rates;
     rates.movers = mt_overlap_fused_movers(p, own->workers);
@@ -113,7 +123,10 @@ static struct route find_route(struct mt_bench_case *c, const struct mt_overlap 
     if (!engine) return r;
     double bytes = mt_bench_engine_bytes(&c->problem), begun_s = engine->median_s - engine_begin_s;
     if (mt_overlap_fused_few(p)) return (struct route){bytes / engine->median_s, 0, bytes / engine->median_s};
-    if (p->form == MT_OVERLAP_GATHER) return r;
+    if (p->form == MT_OVERLAP_GATHER) {
+        r.latency_s = fmax(least_latency_s, r.latency_s - launch_of_flags_s);
+        return r;
+    }
     r.bandwidth_Bps = stores_rate * bytes / fmax(engine->median_s / 3, begun_s);
     r.latency_s = fmax(least_latency_s, flags_s - idle_flags_s) * flags_part[p->form] * (p->direct ? direct_part : 1);
     return r;

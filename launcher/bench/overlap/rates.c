@@ -30,7 +30,7 @@ static const double most_slowdown = 1; /* beyond 1 */
  * of an empty tile; a put, which ends with its flag, and half of that where it is a flag alone; what a put and a GEMM
  * slow each other down by at least; how many times as long as others a flag takes to whom it lets add all rows. */
 static const double kernel_s = 2.4e-6, engine_put_s = 5e-6, least_slowdown = 1.12, direct_latency = 1.7;
-/* Of the time of all flags, the part that one comes after: there are two in a row of an AllReduce. */
+/* The time of all flags over that of one: an AllReduce's follow each other twice. */
 static const double in_a_row[MT_OVERLAP_NFORMS] = {1, 1.15, 1.4};
 
 static bool is_part(const struct mt_bench_variant *v, enum mt_bench_part part) {
