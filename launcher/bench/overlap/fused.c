@@ -121,7 +121,7 @@ static struct route find_route(struct mt_bench_case *c, const struct mt_overlap 
                           fmax(puts->median_s / 2, puts->median_s - flags_s),
                       flags_s / 2, INFINITY};
     if (!engine) return r;
-    double bytes = mt_bench_engine_bytes(&c->problem), begun_s = engine->median_s - engine_begin_s;
+    double bytes = mt_bench_engine_bytes(p), begun_s = engine->median_s - engine_begin_s;
     if (mt_overlap_fused_few(p)) return (struct route){bytes / engine->median_s, 0, bytes / engine->median_s};
     if (p->form == MT_OVERLAP_GATHER) {
         r.latency_s = fmax(least_latency_s, r.latency_s - launch_of_flags_s);
