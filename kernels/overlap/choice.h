@@ -18,7 +18,7 @@ struct mt_overlap_choice {
     int ngroups, mix;
     int slabs; /* of a gather, from 2; else 0 */
     bool direct;
-    bool engines; /* of a gather in one kernel, without slabs */
+    bool engines; /* of a gather in one kernel */
     bool joint;   /* of a gather, without slabs, groups and engines */
 };
 

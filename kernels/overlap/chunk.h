@@ -21,7 +21,7 @@
 struct mt_overlap_chunk {
     struct mt_overlap_tile box; /* its waits are those of the chunk */
     int first_put, nputs;       /* of the chunks' puts */
-    bool adds;                  /* to the product: rows of SLOTS from added_row on (mt_overlap_chunks_add) */
+    bool adds;                  /* a GEMM: rows of SLOTS from added_row on (mt_overlap_chunks_add) */
     int64_t added_row;
 };
 /* As a put; it raises nflags flags of the peer. */
@@ -45,13 +45,13 @@ void mt_overlap_chunks_make(const struct mt_overlap_schedule *schedule, int64_t 
                             struct mt_overlap_chunks *chunks);
 void mt_overlap_chunks_release(struct mt_overlap_chunks *chunks);
 
-/* For devices whose GEMMs can add a matrix of the type of their result: let each product of a rank's own rows add what
- * the peer sent of them, where there are two ranks, and write the sum. These products come last, in the order of the
- * sums that they replace: who awaits the peer's products has multiplied all of the peer's. A result that is stored
- * transposed has other rows than what is sent; then, and where no product has the rows of a sum, nothing changes. */
+/* For devices whose GEMMs can add a matrix of the type of their result: let each GEMM of a rank's own rows add what the
+ * peer sent of them, where there are two ranks, and write the sum. These GEMMs come last, in the order of the sums that
+ * they replace: who awaits the peer has multiplied all of the peer's rows, so that both finish. A result that is stored
+ * transposed has other rows than what is sent; then, and where no GEMM has the rows of a sum, nothing changes. */
 void mt_overlap_chunks_add(const struct mt_overlap *problem, int me, bool trans_out, struct mt_overlap_chunks *chunks);
 /* Whether they do so of such a problem, if the result is not transposed. */
-bool mt_overlap_adds_in_products(const struct mt_overlap *problem);
+bool mt_overlap_gemms_add(const struct mt_overlap *problem);
 
 /* The most rows of a chunk for `workers` multiprocessors that compute tiles of 128 by 256: whole waves of them, about
  * eight chunks. */

@@ -27,7 +27,8 @@
  * *ready* flag when it begins an epoch, and puts await that of the epoch before (lag 1).
  *
  * Partial sums are rounded to the wire type, put into a slot of their owner, and added there in the order of ranks in
- * the accumulation type: equal bits in every run. With `direct`, each rank of a reduce owns all rows: less latency, n
+ * the accumulation type (of two ranks some GPUs' GEMMs add the peer's to their own, before that is rounded): equal bits
+ * in every run. With `direct`, each rank of a reduce owns all rows: less latency, n
  * times the bytes.
  *
  * A gather's tile has rows of one rank, so each column of B is read once for every rank. Of a GEMM with few rows the
@@ -203,8 +204,8 @@ struct mt_overlap_schedule {
     { 0 }
 
 /* MT_EINPUT for a problem that is none: shares that do not sum up, an unknown type, a tile without rows, a gather of
- * rows without columns (k = 0), slabs, engines or joint tiles of another form or together, more flags than an int
- * counts. */
+ * rows without columns (k = 0), slabs, engines or joint tiles of another form, joint tiles with slabs or engines, more
+ * flags than an int counts. */
 enum mt_status mt_overlap_check(const struct mt_overlap *problem, struct mt_err *err);
 /* Fill in what a problem leaves open: its tiles, its puts of a tile's rows, and whether a small reduce is direct. */
 void mt_overlap_choose_tiles(struct mt_overlap *problem);
@@ -278,7 +279,9 @@ struct mt_overlap_call {
     /* Of the memory from `base` on: of its last run; this one counts it up, when it runs (CPU) or is queued (GPU). A
      * GPU counts along in its own memory, and a captured run takes the epoch's parity from here. */
     int64_t *epoch;
-    enum mt_overlap_how how; /* ANY: as the problem says, or what else the device has; others: that one, or none */
+    /* ANY: as the problem says, or what else the device has; others: that one, or none. The same in all runs on a
+     * memory of flags. */
+    enum mt_overlap_how how;
     /* Not FUSED: most rows of a GEMM; 0: a group, or the device chooses. NCCL: equal on all ranks. */
     int64_t chunk_rows;
     struct mt_overlap_operands operands;

@@ -122,7 +122,8 @@ static int tile_rows(const struct mt_overlap *p, int me, int64_t *sizes) {
     return count;
 }
 
-/* What a backend needs is not more for a larger GEMM: every shape of tiles is asked for. */
+/* What a backend needs is not more for a larger GEMM: every shape of tiles is asked for, of the first and the last
+ * slab, or of all where these differ. */
 int64_t mt_overlap_scratch_bytes(const struct mt_overlap *p, int me,
                                  int64_t (*scratch_bytes)(void *context, const struct mt_call *call), void *context) {
     static char nowhere[1];
@@ -131,13 +132,14 @@ int64_t mt_overlap_scratch_bytes(const struct mt_overlap *p, int me,
     extent_b(p, me, b);
     int64_t across = mt_overlap_pieces(b[1], p->tile[1]), cols;
     int nrows = mt_overlap_contributes(p, me) ? tile_rows(p, me, rows) : 0, nslabs = mt_overlap_nslabs(p);
-    for (int i = 0; i < nrows * 2 * 2 * 4 && across; i++) {
-        int trans = i % 4;
+    int asked = mt_overlap_halves(p) ? nslabs : 2;
+    for (int i = 0; i < nrows * asked * 2 * 4 && across; i++) {
+        int trans = i % 4, slab = i / 8 % asked;
         mt_overlap_piece(b[1], p->tile[1], i / 4 % 2 ? across - 1 : 0, &cols);
         struct mt_tensor tensors[3];
         struct mt_attr attr = tile_attr(p, trans & 1, trans & 2);
-        struct terms terms = terms_of(p, i / 8 % 2 ? nslabs - 1 : 0, b[0]);
-        struct mt_call call = tile_call(p, &attr, tensors, rows[i / 16], cols, terms.k);
+        struct terms terms = terms_of(p, slab == asked - 1 ? nslabs - 1 : slab, b[0]);
+        struct mt_call call = tile_call(p, &attr, tensors, rows[i / (8 * asked)], cols, terms.k);
         int64_t bytes = scratch_bytes(context, &call);
         if (bytes > most) most = bytes;
     }

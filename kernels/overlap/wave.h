@@ -10,9 +10,9 @@
  * Every rank derives all ranks' schedules from the problem, so that sender and receiver agree on each message without a
  * word. Messages between two ranks have the same order on both, within a wave too. A put's wave is later than all that
  * its rank awaits up to it; so ranks that run chunks in order, and waves in order, finish. Staging of a rank is its own
- * memory, filled by what it receives: sums are added there in the order of ranks, to the same bits as by puts, but where
- * products add (chunk.h). Flags, ready flags and epochs are not needed: what a rank receives for a run comes after its
- * own work of the run before.
+ * memory, filled by what it receives: sums are added there in the order of ranks, to the same bits as by puts, but of
+ * sums that GEMMs add there (chunk.h). Flags, ready flags and epochs are not needed: what a rank receives for a run
+ * comes after its own work of the run before.
  *
  * What a rank puts to itself (joint tiles) is a message that it sends to itself, in one wave.
  *

@@ -68,18 +68,18 @@ static int64_t depth_of(const struct mt_overlap *p, int r) {
     return p->form == MT_OVERLAP_GATHER ? p->k : p->shares[r];
 }
 
-/* Whether the GPU's GEMMs of a rank's own rows add what the peer sent: they await it, in place of the sums. What they
- * add is read when a tile has been multiplied, and nothing hides that: it takes twice as long as its bytes (two H100,
- * seven shapes). */
-static bool adds_in_products(const struct simulation *sim, int r) {
-    return sim->rates[r].units && sim->problem->how != MT_OVERLAP_NCCL && mt_overlap_adds_in_products(sim->problem);
+/* Whether the GPU's GEMMs of a rank's own rows add what the peer sent: they await it, in place of the sums. (Not where
+ * the result is stored transposed, which a problem does not say.) What they add is read when a tile has been
+ * multiplied, and nothing hides that: it takes twice as long as its bytes (two H100, seven shapes). */
+static bool gemms_add(const struct simulation *sim, int r) {
+    return sim->rates[r].units && sim->problem->how != MT_OVERLAP_NCCL && mt_overlap_gemms_add(sim->problem);
 }
 
 static double tile_time(const struct simulation *sim, int r, const struct mt_overlap_tile *tile) {
     const struct mt_overlap *p = sim->problem;
     const struct mt_overlap_rates *rates = &sim->rates[r];
     double rows = (double)tile->rows, cols = (double)tile->cols, elements = rows * cols;
-    bool adds = adds_in_products(sim, r);
+    bool adds = gemms_add(sim, r);
     if (adds && tile->kind == MT_TILE_MATMUL && tile->to == MT_OVERLAP_SLOTS) return 0;
     if (tile->kind == MT_TILE_MATMUL || (adds && tile->kind == MT_TILE_ADD)) {
         double k = (double)depth_of(p, r), acc = (double)mt_type_size(mt_type_acc(p->type));

@@ -237,6 +237,7 @@ void mt_predict_overlap_rates(const struct mt_costs *costs, const struct mt_over
 static struct mt_overlap in_chunks(const struct mt_overlap *p, const struct mt_overlap_rates *rates, bool one_host) {
     struct mt_overlap q = *p;
     int most = 0;
+    if (!one_host && q.how == MT_OVERLAP_ANY) q.how = MT_OVERLAP_NCCL;
     for (int r = 1; r < p->n; r++)
         if (p->shares[r] > p->shares[most]) most = r;
     if (!rates[most].units || p->ngroups) return q;

@@ -53,11 +53,14 @@ static enum mt_status await(const struct run *run, const struct cuda_queue *queu
 static enum mt_status put_all(const struct run *run, int first, int count, struct mt_err *err) {
     struct cuda_queue moves = *run->base.queue;
     moves.stream = run->base.o->moves;
-    enum mt_status st = count ? cuda_overlap_fork(&run->base, err) : MT_OK;
+    bool forked = false;
+    enum mt_status st = MT_OK;
     for (int i = first; i < first + count && !st; i++) {
         const struct mt_overlap_move *put = &run->chunks.puts[i];
         if (put->box.peer == run->base.o->me) continue;
-        if (put->box.nwaits) st = await(run, &moves, put->box.first_wait, put->box.nwaits, err);
+        if (!forked) st = cuda_overlap_fork(&run->base, err);
+        forked = true;
+        if (!st && put->box.nwaits) st = await(run, &moves, put->box.first_wait, put->box.nwaits, err);
         if (!st) st = cuda_overlap_put(&run->base, &put->box, &run->chunks.flags[put->first_flag], put->nflags, err);
     }
     return st;

@@ -117,7 +117,8 @@ struct product {
 static int32_t alignment(const struct product *g) {
     int64_t in = mt_type_size(g->shape.in), out = mt_type_size(g->shape.out);
     uintptr_t bits = 16 | (uintptr_t)g->data.a | (uintptr_t)g->data.b | (uintptr_t)g->data.y;
-    bits |= (uintptr_t)(g->view.lda * in) | (uintptr_t)(g->view.ldb * in) | (uintptr_t)(g->view.ldy * out);
+    bits |= (uintptr_t)g->data.added | (uintptr_t)(g->view.lda * in) | (uintptr_t)(g->view.ldb * in) |
+            (uintptr_t)(g->view.ldy * out);
     return (int32_t)(bits & -bits);
 }
 
@@ -172,11 +173,21 @@ static bool contiguous(const struct product *g) {
     return whole.lda == g->view.lda && whole.ldb == g->view.ldb && whole.ldy == g->view.ldy;
 }
 
+/* Of those that add another matrix, which only the library can, its best, if another one's is better. */
+static enum mt_status choose(const struct cuda_overlap_run *run, const struct product *g, struct gemm_choice *choice,
+                             struct mt_err *err) {
+    struct gemm_shape shape = g->shape;
+    enum mt_status st = gemm_choose(run->queue, &shape, choice, err);
+    if (st || !g->data.added || choice->impl == GEMM_WHOLE) return st;
+    shape.among = GEMM_AMONG_LIBRARY;
+    return gemm_choose(run->queue, &shape, choice, err);
+}
+
 /* Rows that are further apart, and sums with another matrix, are for the library: by the algorithm that it has for
  * contiguous ones, if these are not aligned better; else by its own choice. */
 static enum mt_status run_product(const struct cuda_overlap_run *run, const struct product *g, struct mt_err *err) {
     struct gemm_choice choice;
-    enum mt_status st = gemm_choose(run->queue, &g->shape, &choice, err);
+    enum mt_status st = choose(run, g, &choice, err);
     if (st) return st;
     if (contiguous(g) && !g->data.added) return gemm_run(run->queue, &g->shape, &choice, &g->data, err);
     struct product whole = *g;
@@ -255,7 +266,7 @@ enum mt_status cuda_overlap_prepare(const struct cuda_overlap_run *run, const st
                 st = sum_kernel(run->queue->cuda, &s, v, &kernel, err);
         if (st || box->kind != MT_TILE_MATMUL) continue;
         struct product g = product_of(run, &chunks->chunks[c], &s);
-        if (g.shape.k) st = gemm_choose(run->queue, &g.shape, &choice, err);
+        if (g.shape.k) st = choose(run, &g, &choice, err);
     }
     return st;
 }

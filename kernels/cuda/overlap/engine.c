@@ -1,10 +1,11 @@
 /* Puts by copy engines, on the stream `moves`: a copy of a box, then its flags, copied from words that have the epoch.
  * So a captured run replays.
  *
- * What a stream does it does after all writes of what came before are done, also those to a peer: a copy may read what
- * the copy before it wrote there. So no flag is there before the data. Flags on a stream beside come after all copies
- * of the other, since a GPU's copies between GPUs have one queue; and a write to memory by the stream between data and
- * flag costs 6 us (two H100). */
+ * An operation of a stream begins after all effects of the one before, those at a peer too: a copy may read there what
+ * the last one wrote. So a flag is written after its data; MSCCL++ relies on the same. A write by stream memory
+ * operation between the two, which is ordered after them for the whole system by its definition, costs 6 us a put; and
+ * flags on a stream of their own come after all copies of the other, since copies to peers have one queue (two H100).
+ */
 #include "kernels/cuda/overlap/compute.h"
 
 /* Write the epoch to flags that lie `step` bytes apart. */

@@ -11,7 +11,10 @@
  *
  * All addresses but the epoch, and the parity of staging, are known when a run is queued. Flags only grow: in epoch e a
  * wait is for (e - lag) * count, and the epoch is a word of this GPU's memory that kernels of the run count up. So
- * captured runs replay; captures are made for both parities (launcher/execute/replay.c). */
+ * captured runs replay; captures are made for both parities (launcher/execute/replay.c).
+ *
+ * One implementation runs a problem on its memory from epoch 1 on: they leave different flags. By chunks nothing raises
+ * what a rank would await of itself, nor by NCCL any flag at all. */
 #ifndef MT_KERNELS_CUDA_OVERLAP_OVERLAP_H
 #define MT_KERNELS_CUDA_OVERLAP_OVERLAP_H
 

@@ -2,7 +2,7 @@
  * this one has no access to. A GEMM for each chunk on the stream that computes; wave after wave of messages by NCCL on
  * a stream beside it, each a group of sends and receives between staging buffers; events between the two. Uneven shares
  * are messages of unequal sizes. Sums are added by this rank in the order of ranks: the same bits as by puts,
- * but where products add (kernels/overlap/chunk.h).
+ * but of sums that GEMMs add there (kernels/overlap/chunk.h).
  *
  * Nothing here waits for a flag: NCCL's kernels wait for peers, the communicator's deadline holds for them, and to
  * abort it ends them (kernels/cuda/nccl/comm.h). */

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 
 #include "kernels/base/number/stats.h"
+#include "kernels/overlap/chunk.h"
 #include "launcher/bench/overlap/internal.h"
 #include "launcher/session/agree.h"
 
@@ -138,7 +139,8 @@ static double slowdown(const struct mt_bench_case *c, double latency_s) {
     const struct mt_bench_variant *sums = mt_bench_part_of(c, MT_BENCH_SUMS);
     if (!together) return 1;
     double sums_s = sums ? sums->median_s : 0, puts_s = mt_bench_part_of(c, MT_BENCH_PUTS)->median_s;
-    return mt_bench_slowdown(together->median_s - sums_s - latency_s, mt_bench_part_of(c, MT_BENCH_TILES)->median_s,
+    double passes_s = mt_overlap_gemms_add(&c->problem) ? 0 : sums_s; /* that are kernels of their own in the whole */
+    return mt_bench_slowdown(together->median_s - passes_s - latency_s, mt_bench_part_of(c, MT_BENCH_TILES)->median_s,
                              puts_s - sums_s - latency_s);
 }
 
@@ -154,7 +156,9 @@ static struct route find_route(struct mt_bench_case *c, bool direct) {
     const struct mt_bench_variant *flags = mt_bench_part_of(c, MT_BENCH_FLAGS);
     struct route r = {.latency_s = flags->median_s};
     if (puts_sums(c)) {
-        double kernels_s = kernel_s * flags->schedule.ntiles + engine_put_s / 2 * flags->schedule.nputs;
+        int puts = 0;
+        for (int j = 0; j < flags->schedule.nputs; j++) puts += flags->schedule.puts[j].peer != c->bench->rank;
+        double kernels_s = kernel_s * flags->schedule.ntiles + engine_put_s / 2 * puts;
         r.latency_s = fmax(flags->median_s / 4, flags->median_s - kernels_s) / in_a_row[c->problem.form];
         if (direct) r.latency_s *= direct_latency;
         r.put_s = engine_put_s;

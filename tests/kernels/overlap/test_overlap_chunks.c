@@ -1,5 +1,5 @@
 /* Schedules in chunks: every tile and every put is in one chunk, in the place that the schedule gives it, after all
- * that it awaits; and ranks that run chunks in order, cut in unlike ways, finish; with products that add, too. */
+ * that it awaits; and ranks that run chunks in order, cut in unlike ways, finish; with GEMMs that add, too. */
 #include <stdlib.h>
 
 #include "kernels/overlap/chunk.h"
@@ -173,7 +173,7 @@ static void test_gemms(const struct mt_overlap *p, int me, const struct mt_overl
     }
 }
 
-/* ---- products that add ---- */
+/* ---- GEMMs that add ---- */
 
 static const struct mt_overlap_chunk *sum_of(const struct mt_overlap_chunks *chunks,
                                              const struct mt_overlap_tile *box) {
@@ -186,8 +186,8 @@ static const struct mt_overlap_chunk *sum_of(const struct mt_overlap_chunks *chu
     return NULL;
 }
 
-/* `before`: the chunks with sums; `after`: with products that add. Each of these has the place and the puts of a sum,
- * the rows of this rank's own product, and those that the peer sent; it awaits the peer; and no product for the peer
+/* `before`: the chunks with sums; `after`: with GEMMs that add. Each of these has the place and the puts of a sum,
+ * the rows of A of this rank, and those that the peer sent; it awaits the peer; and no GEMM of the peer's rows
  * comes after. Returns how many there are. */
 static int test_adding(const struct mt_overlap *p, int me, const struct mt_overlap_chunks *before,
                        const struct mt_overlap_chunks *after) {
@@ -219,7 +219,7 @@ static int test_adding(const struct mt_overlap *p, int me, const struct mt_overl
         rows += box->rows * box->cols, adding++;
     }
     CHECK(!adding || (adding == sums && !own && rows == owned * p->cols), "%d of %d sums", adding, sums);
-    CHECK(adding == sums || !mt_overlap_adds_in_products(p), "none adds");
+    CHECK(adding == sums || !mt_overlap_gemms_add(p), "none adds");
     return adding;
 }
 
@@ -291,17 +291,26 @@ static void test_size(void) {
     mt_overlap_schedule_release(&s);
 }
 
+/* Rows of all matrices begin at multiples of 16 bytes. */
+static void align(struct job *job) {
+    struct mt_overlap *p = &job->problem;
+    p->cols *= 8, p->tile[1] *= 8, p->k *= 8;
+    for (int r = 0; r < p->n; r++) job->shares[r] *= 8;
+}
+
 int main(void) {
     for (int n = 1; n <= JOB_RANKS; n++)
         for (int number = 0; number < 60; number++) {
             struct job job;
             job_init(&job, n, number, seed);
             test_job(&job, number);
-            if (job.problem.form != MT_OVERLAP_GATHER) continue;
-            job_join(&job);
+            if (job.problem.form == MT_OVERLAP_GATHER)
+                job_join(&job);
+            else
+                align(&job);
             test_job(&job, number);
         }
-    CHECK(adding > 30, "%d products add", adding);
+    CHECK(adding > 30, "%d GEMMs add", adding);
     test_size();
     return 0;
 }

@@ -223,9 +223,38 @@ static void test_halved(void) {
     }
 }
 
+/* Scratch is asked for the GEMM of every slab, though a backend may want most for one in the middle. */
+static int64_t of_second(void *second, const struct mt_call *call) {
+    return call->in[0].extent[!call->attr->trans_a] == *(int64_t *)second ? 1 << 20 : 64;
+}
+static void test_scratch(void) {
+    static const int64_t rows[2] = {0, 300}, shares[2] = {40, 0};
+    struct mt_overlap p = {.form = MT_OVERLAP_GATHER,
+                           .n = 2,
+                           .m = 300,
+                           .cols = 40,
+                           .k = 1024,
+                           .rows = rows,
+                           .shares = shares,
+                           .type = MT_F32,
+                           .out = MT_F32,
+                           .wire = MT_F32,
+                           .tile = {128, 40},
+                           .chunk = 300,
+                           .slabs = 4,
+                           .engines = true,
+                           .how = MT_OVERLAP_FUSED};
+    for (int slab = 0; slab < 4; slab++) {
+        int64_t cols;
+        mt_overlap_slab(&p, slab, &cols);
+        CHECK(mt_overlap_scratch_bytes(&p, 0, of_second, &cols) >= 1 << 20, "slab %d is not asked for", slab);
+    }
+}
+
 int main(void) {
     test_slabs();
     test_halved();
+    test_scratch();
     for (int number = 0; number < 120; number++) {
         struct job job;
         char what[40];
