@@ -1,8 +1,9 @@
 /* Predictions of overlapped forms against times that were measured on two GPUs, from the same parts: golden/ has what
- * `motley bench overlap` measured of each shape, variants and parts alike (tests/bench/overlap_choice.sh, with KEEP),
- * but sums by chunks, which have other products since. A device that computes nothing stands for the GPUs. Of each case
- * the forms are predicted and one is chosen; the mean error, and how often the choice is within 2% of the best, are at
- * least as good as they have been.
+ * `motley bench overlap` measured of each shape, variants and parts alike (tests/bench/overlap_choice.sh, with KEEP). A
+ * device that computes nothing stands for the GPUs. Of each case the forms are predicted and one is chosen; the mean
+ * error, and how often the choice is within 2% of the best, are at least as good as they have been.
+ *
+ * Not of sums by chunks, whose GEMMs add since: constants of rates.c and predict.c for these wait for new times.
  *
  *     mpirun -n 2 mpi_bench_overlap_predictions [-v] [FILE]        // -v: each form of each case
  *
