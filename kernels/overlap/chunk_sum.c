@@ -70,7 +70,7 @@ void mt_overlap_chunks_add(const struct mt_overlap *p, int me, bool trans_out, s
         if (!own_of(p, me, chunks, &chunk->box)) return;
         sums++;
     }
-    if (own != sums) return;
+    if (!sums || own != sums) return;
     struct mt_overlap_chunk *all = mt_new(&chunks->arena, struct mt_overlap_chunk, chunks->nchunks + 1);
     for (int c = 0; c < chunks->nchunks; c++) {
         const struct mt_overlap_chunk *chunk = &chunks->chunks[c];
