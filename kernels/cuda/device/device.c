@@ -57,7 +57,7 @@ static int64_t memory_bytes(struct mt_device *device) {
 }
 
 /* Whole pages where there is one. Memory of 256 MiB and a piece of a page is written by the copy engine of another GPU,
- * while that writes as well, at 274 GB/s, of 256 MiB at 384 (two H100; tests/bench/cuda_puts.c). */
+ * while that writes as well, at 274 GB/s, of 256 MiB at 384 (two H100). */
 static size_t whole_pages(int64_t size_bytes) {
     const int64_t page = 2 << 20;
     return (size_t)(size_bytes < page ? size_bytes + !size_bytes : (size_bytes + page - 1) / page * page);
