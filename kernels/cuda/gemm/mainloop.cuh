@@ -28,7 +28,10 @@ constexpr int CONSUMERS = 2, EACH = TOGETHER ? ROWS / CONSUMERS : ROWS, HALVES =
 constexpr int A_BYTES = ROWS * ROW_BYTES, B_BYTES = HELD * ROW_BYTES, STAGE_BYTES = A_BYTES + B_BYTES;
 constexpr int CLUSTER = SHARE ? 2 : 1;
 constexpr int WIDE = ROW_BYTES / (int)sizeof(OUT);                     /* columns that are stored at a time */
-constexpr int CHUNK_BYTES = 64 * ROW_BYTES, CHUNKS = TOGETHER ? 2 : 4; /* of a group of consumers, in turns */
+#ifndef OUTLET
+#define OUTLET (TOGETHER ? 2 : 4)
+#endif
+constexpr int CHUNK_BYTES = 64 * ROW_BYTES, CHUNKS = OUTLET; /* of a group of consumers, in turns */
 /* Chunks of a tile; those that are stored while the next tile is multiplied, one during each slab: of half types, which
  * take few enough registers. */
 constexpr bool HALF_OUT = sizeof(OUT) == 2;
@@ -67,6 +70,16 @@ __device__ inline void barrier_wait(u32 barrier, u32 parity) {
                      : "r"(barrier), "r"(parity)
                      : "memory");
     } while (!passed);
+}
+
+__device__ inline bool barrier_passed(u32 barrier, u32 parity) {
+    u32 passed;
+    asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, p;}"
+                 : "=r"(passed)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+    return passed;
 }
 
 __device__ inline void cluster_sync() {
@@ -279,7 +292,7 @@ __device__ __forceinline__ int multiply_slab(float (&c)[HALVES][COLUMNS / 8][4],
 template <class E, class F>
 __device__ __forceinline__ int multiply_slabs(float (&c)[HALVES][COLUMNS / 8][4], ring &at, int slabs, const stages &m,
                                               int first, E early, F later) {
-    int last = -1, s = 0, each = SPREAD && slabs >= 2 * LATE ? 2 : 1;
+    int last = -1, s = 0, each = LATE ? max(1, min(SPREAD + 1, slabs / LATE)) : 1;
 #pragma unroll
     for (int i = 0; i < LATE; i++) {
         for (int end = min(each * (i + 1), slabs); s < end; s++) last = multiply_slab(c, at, s, last, m, first);
@@ -399,23 +412,23 @@ __device__ constexpr int chunk_row(int i) {
 __device__ constexpr int chunk_column(int i) {
     return i * WIDE % COLUMNS;
 }
-template <class F> __device__ __forceinline__ void store_chunk(const rounded &tile, int i, outlet &out, F store) {
+template <class O, class F> __device__ __forceinline__ void store_chunk(const rounded &tile, int i, O &out, F store) {
     out.pass(tile.pair[chunk_row(i) / 64], chunk_column(i),
              [&](u32 chunk) { store(chunk, chunk_row(i), chunk_column(i)); });
 }
-template <class F> __device__ __forceinline__ void add_chunk(const rounded &tile, int i, outlet &out, F store) {
+template <class O, class F> __device__ __forceinline__ void add_chunk(const rounded &tile, int i, O &out, F store) {
     out.pass_added(tile.pair[chunk_row(i) / 64], chunk_column(i),
                    [&](u32 chunk) { store(chunk, chunk_row(i), chunk_column(i)); });
 }
-template <class C, class F> __device__ __forceinline__ void store_all(const C (&c)[HALVES], outlet &out, F store) {
+template <class C, class O, class F> __device__ __forceinline__ void store_all(const C (&c)[HALVES], O &out, F store) {
 #pragma unroll
     for (int h = 0; h < HALVES; h++)
 #pragma unroll
         for (int n = 0; n < COLUMNS; n += WIDE) out.pass(c[h], n, [&](u32 chunk) { store(chunk, h * 64, n); });
 }
 /* All chunks of a tile. */
-template <class F>
-__device__ __forceinline__ void store_tile(const float (&c)[HALVES][COLUMNS / 8][4], outlet &out, F store) {
+template <class O, class F>
+__device__ __forceinline__ void store_tile(const float (&c)[HALVES][COLUMNS / 8][4], O &out, F store) {
     if constexpr (HALF_OUT) {
         rounded tile;
         tile.set(c);

@@ -15,9 +15,9 @@ struct gemm_tile {
     double slower;
 };
 const struct gemm_tile *gemm_tile_of(int64_t rows, int64_t columns); /* or null */
-/* Slabs in shared memory; 0: too few fit. */
-int gemm_tile_stages(const struct cuda *cuda, const struct gemm_tile *tile);
-int gemm_tile_shared_bytes(const struct cuda *cuda, const struct gemm_tile *tile);
+/* Slabs in shared memory, beside so many bytes for something else; 0: too few fit. */
+int gemm_tile_stages(const struct cuda *cuda, const struct gemm_tile *tile, int64_t beside_bytes);
+int gemm_tile_shared_bytes(const struct cuda *cuda, const struct gemm_tile *tile, int64_t beside_bytes);
 
 /* Matrices [parts][rows][columns], or with 0 parts one, mapped for boxes of one matrix, swizzled by 128 bytes. Rows
  * begin at multiples of 16 bytes. */

@@ -67,15 +67,15 @@ static int64_t store_bytes_of(const struct gemm_tile *tile) {
     return 2 * CHUNK_BYTES * (tile->together ? 2 : 4);
 }
 
-int gemm_tile_stages(const struct cuda *cuda, const struct gemm_tile *tile) {
+int gemm_tile_stages(const struct cuda *cuda, const struct gemm_tile *tile, int64_t beside_bytes) {
     int64_t stage = (int64_t)(tile->rows + tile->columns) * GEMM_ROW_BYTES;
-    int64_t room = cuda->shared_bytes - 2048 - store_bytes_of(tile); /* alignment and barriers */
+    int64_t room = cuda->shared_bytes - 2048 - store_bytes_of(tile) - beside_bytes; /* alignment and barriers */
     int64_t stages = least(room / stage, MOST_STAGES);
     return stages < LEAST_STAGES ? 0 : (int)stages;
 }
 
-int gemm_tile_shared_bytes(const struct cuda *cuda, const struct gemm_tile *tile) {
-    return 1024 + gemm_tile_stages(cuda, tile) * (tile->rows + tile->columns) * GEMM_ROW_BYTES +
+int gemm_tile_shared_bytes(const struct cuda *cuda, const struct gemm_tile *tile, int64_t beside_bytes) {
+    return 1024 + (int)beside_bytes + gemm_tile_stages(cuda, tile, beside_bytes) * (tile->rows + tile->columns) * GEMM_ROW_BYTES +
            (int)store_bytes_of(tile);
 }
 
@@ -112,7 +112,7 @@ static bool is_possible(const struct cuda *cuda, const struct gemm_shape *s, con
     int64_t sums_bytes = t.parts * s->m * s->n * (int64_t)sizeof(float);
     bool sums = t.parts == 1 || (sums_bytes <= GEMM_WORKSPACE_BYTES && s->n % 4 == 0);
     bool pairs = f->share == SHARE_B ? t.rows > 1 : f->share == SHARE_A ? t.columns > 1 : true;
-    return full && sums && pairs && gemm_tile_stages(cuda, kind_of(f));
+    return full && sums && pairs && gemm_tile_stages(cuda, kind_of(f), 0);
 }
 
 bool gemm_tiles_usable(const struct cuda *cuda, const struct gemm_shape *s, const struct gemm_choice *choice) {
@@ -307,7 +307,7 @@ enum mt_status gemm_tiles_run(const struct cuda_queue *queue, const struct gemm_
     bool whole = t.parts == 1;
     enum mt_type out = whole ? (enum mt_type)s->out : MT_F32;
     const struct gemm_matrix y = {out, whole ? data->y : data->scratch, s->m, s->n, t.parts};
-    int shared_bytes = gemm_tile_shared_bytes(cuda, kind_of(&f)), stages = gemm_tile_stages(cuda, kind_of(&f));
+    int shared_bytes = gemm_tile_shared_bytes(cuda, kind_of(&f), 0), stages = gemm_tile_stages(cuda, kind_of(&f), 0);
     struct definitions d = define(cuda, s, &f, out, stages, kind_of(&f)->together, s->accumulate && whole);
     CUtensorMap maps[3];
     CUfunction kernel;

@@ -13,7 +13,7 @@
 #include "kernels/cuda/overlap/fused.h"
 #include "kernels/cuda/overlap/tables.h"
 
-enum { WORK_HEAD = 4 };
+enum { WORK_HEAD = 4, CHUNK_ELEMENTS = 64 * 64 };
 
 /* ---- as in call.cuh ---- */
 
@@ -131,10 +131,21 @@ static bool lies_well(const void *address) {
     return (uintptr_t)address % 16 == 0;
 }
 
+/* Chunks of a tile of each group of consumers, each of 64 rows. */
+static int64_t chunks_of(const struct gemm_tile *tile) {
+    return (int64_t)tile->rows * tile->columns / 2 / CHUNK_ELEMENTS;
+}
+
+/* Shared memory beside two chunks of each group: where tiles add, a whole tile waits to be sent, and a chunk of each
+ * group is added to. */
+static int64_t beside_bytes(const struct mt_overlap *p, const struct gemm_tile *tile) {
+    return mt_overlap_fused_adds(p) ? 2 * (chunks_of(tile) - 1) * CHUNK_ELEMENTS * mt_type_size(p->wire) : 0;
+}
+
 static bool has_tile(const struct cuda *cuda, const struct mt_overlap *p, int me) {
     if (mt_overlap_fused_few(p)) return cuda_few_serves(cuda, p, me);
     const struct gemm_tile *tile = gemm_tile_of(p->tile[0], p->tile[1]);
-    return cuda->sm == 90 && tile && gemm_tile_stages(cuda, tile);
+    return cuda->sm == 90 && tile && gemm_tile_stages(cuda, tile, beside_bytes(p, tile));
 }
 
 bool cuda_fused_serves(const struct cuda *cuda, const struct mt_overlap *problem, int me) {
@@ -211,7 +222,8 @@ static enum mt_status map_operands(const struct cuda_overlap *o, struct maps *ma
         struct gemm_matrix to = {type, NULL, owned, width, 1};
         to.data = gather ? (const char *)x->out + start_of(p->rows, r) * width * mt_type_size(type)
                          : place(o, r, MT_OVERLAP_SLOTS, copy, o->me * owned * width);
-        st = map(&maps->to[copy][r], to, GEMM_ROW_BYTES / mt_type_size(type), 64, err);
+        if (getenv("MT_TO") && r != o->me) to.data = (const void *)(uintptr_t)strtoull(getenv("MT_TO"), NULL, 16);
+        st = map(&maps->to[copy][r], to, GEMM_ROW_BYTES / mt_type_size(type), gather ? 64 : getenv("MT_BOX") ? atoi(getenv("MT_BOX")) : 16, err);
     }
     return st || !mt_overlap_fused_adds(p) ? st : map_sums(o, maps, err);
 }
@@ -259,22 +271,23 @@ static enum mt_status launch(const struct cuda_queue *queue, const struct cuda_o
     const struct gemm_tile *tile = gemm_tile_of(p->tile[0], p->tile[1]);
     struct cuda *cuda = queue->cuda;
     struct maps maps = {0};
-    char definitions[360];
+    char definitions[420];
     CUfunction kernel;
-    int shared_bytes = gemm_tile_shared_bytes(cuda, tile);
+    int64_t beside = beside_bytes(p, tile);
+    int shared_bytes = gemm_tile_shared_bytes(cuda, tile, beside), outlet = mt_overlap_fused_adds(p) ? (int)chunks_of(tile) : tile->together ? 2 : 4;
     /* Partial sums are read again soon, and leave as early as they can; where tiles add, what they add needs time to
      * come. */
-    bool gather = p->form == MT_OVERLAP_GATHER, spread = gather || mt_overlap_fused_adds(p);
+    bool gather = p->form == MT_OVERLAP_GATHER, spread = getenv("MT_SPREAD") ? atoi(getenv("MT_SPREAD")) : gather || mt_overlap_fused_adds(p);
     bool streamed = gather && gemm_streams(cuda, p->m * p->shares[o->me] * mt_type_size(p->out));
     enum mt_status st = map_operands(o, &maps, err);
     if (st) return st;
     snprintf(definitions, sizeof definitions,
              "-DTYPE=%s -DHALF=%s -DOUT=%s -DTURN_A=%d -DTURN_B=%d -DROWS=%d -DCOLUMNS=%d -DTOGETHER=%d -DSTAGES=%d "
              "-DSHARE=0 -DSPREAD=%d -DSTREAMED=%d -DACCUMULATE=0 -DWIRE=%s -DRESULT=%s -DRANKS=%d -DSIGNALS=%d "
-             "-DADDS=%d",
+             "-DADDS=%d -DOUTLET=%d %s",
              cuda_type(p->type), cuda_type(p->type), cuda_type(gather ? p->out : p->wire), o->operands->trans_a,
-             !o->operands->trans_b, tile->rows, tile->columns, tile->together, gemm_tile_stages(cuda, tile), spread,
-             streamed, cuda_type(p->wire), cuda_type(p->out), p->n, !gather, mt_overlap_fused_adds(p));
+             !o->operands->trans_b, tile->rows, tile->columns, tile->together, gemm_tile_stages(cuda, tile, beside), spread,
+             streamed, cuda_type(p->wire), cuda_type(p->out), p->n, !gather, mt_overlap_fused_adds(p), outlet, getenv("MT_DEFS") ? getenv("MT_DEFS") : "");
     if ((st = cuda_kernel(cuda, "fused", definitions, "overlap_fused", shared_bytes, &kernel, err))) return st;
     struct cuda_overlap_run run;
     if (p->engines) {

@@ -21,25 +21,20 @@
 
 /* Tiles handed to consumers, one of which may still be stored; tiles whose stores may be under way, more than are
  * handed; slabs after the last store in which it is done. */
-enum { SLOTS = 4, TURNS = 8, SETTLE_AT = 8, NEVER = 0x7fffffff };
+enum { SLOTS = 4, TURNS = 8, NEVER = 0x7fffffff };
 static_assert(SHARE == 0 && ACCUMULATE == 0 && (!ADDS || (LATE > 0 && SIGNALS && RANKS == 2)), "");
 
 /* ---- tiles ---- */
 
-/* What follows the stores of a group's tile. */
-struct unsettled {
-    int fine; /* the flags that the stores await are there */
-    int turn; /* of the tile; -1: its stores are done, and it is said */
-};
 /* Tiles on their way to consumers, and after. */
 struct hand {
     tile_row tile[SLOTS];
     u64 full[SLOTS], empty[SLOTS];
-    u64 stored[TURNS];          /* by all groups that have a part of the tile */
-    u64 ready[TURNS];           /* of tiles that add: what they add is there */
-    u64 added[CONSUMERS];       /* it is in shared memory, for the group's next chunk */
-    unsettled after[CONSUMERS]; /* of the thread that leads: registers are short */
-    volatile int lost;          /* a tile was not stored */
+    u64 stored[TURNS];                                        /* a tile is, or will not be */
+    u64 ready[TURNS];                                         /* of tiles that add: what they add is there */
+    u64 added[CONSUMERS];                                     /* it is in shared memory, for the group's next chunk */
+    u64 chunk[CONSUMERS][CHUNKS], chunk_free[CONSUMERS][CHUNKS]; /* to be stored; it has been read */
+    volatile int lost;                                        /* a tile was not stored */
 };
 struct place_of_hand {
     int slot;
@@ -161,111 +156,200 @@ __device__ inline void load_tiles(const run &r, const maps &maps, const stages &
     }
 }
 
-/* The thread that leads a group: its stores of a tile are done. */
-__device__ inline void settle(hand &h, int group) {
-    unsettled &u = h.after[group];
-    if (!SIGNALS || u.turn < 0) return;
-    stores_done();
-    hand_arrive(&h.stored[u.turn % TURNS]);
-    u.turn = -1;
+/* ---- storing, where peers are told ---- */
+
+/* As outlet, of chunks that a thread beside stores. */
+struct outbox {
+    u32 room;
+    hand &h;
+    int group, count;
+    __device__ inline u32 place(int i) const {
+        return room + (u32)((count + i) % CHUNKS * CHUNK_BYTES);
+    }
+    /* The memory of chunk i from now on has been read. */
+    __device__ inline void await_free(int i) const {
+        int n = count + i;
+        barrier_wait(shared_address(&h.chunk_free[group][n % CHUNKS]), (u32)(n / CHUNKS & 1) ^ 1);
+    }
+    template <class C, class F> __device__ __forceinline__ void pass(const C &c, int n, F) {
+        await_free(0);
+        chunk_write(c, n, place(0));
+        put();
+    }
+    __device__ __forceinline__ void put() {
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory");
+        if (threadIdx.x % 128 == 0) hand_arrive(&h.chunk[group][count % CHUNKS]);
+        count++;
+    }
+};
+
+#ifndef WINDOW
+#define WINDOW 1
+#endif
+#ifndef BOX
+#define BOX 16
+#endif
+/* Part of a chunk to a rank: no more than WINDOW parts are under way. */
+__device__ inline void send_part(u32 from, const tensor_map *map, int x, int y) {
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(WINDOW - 1) : "memory");
+    store_box(from, map, x, y, 0);
+    stores_commit();
 }
-/* One thread beside: what a tile adds is there; and when its stores are done, so say its flags. To acquire and to
- * release flags takes as long as a message, and would hold up a group. */
-__device__ inline void keep_flags(const run &r, hand &h) {
+__device__ inline void send_chunk(const run &r, const maps &maps, const tile_row &t, u32 chunk, int x, int y) {
+#pragma unroll 1
+    for (int part = 0; part < 64; part += BOX) {
+        if (t.to != ALL) send_part(chunk + (u32)(part * ROW_BYTES), &maps.to[r.copy][t.to], x, y + part);
+#pragma unroll
+        for (int q = 0; q < RANKS; q++)
+            if (t.to == ALL) send_part(chunk + (u32)(part * ROW_BYTES), &maps.to[r.copy][q], x, y + part);
+    }
+}
+/* One thread: all stores that peers are told of. */
+__device__ inline void send_tiles(const run &r, const maps &maps, hand &h, u32 room) {
     place_of_hand from = {0, 0};
-    for (int turn = 0, adding = 0;; turn++, from.next()) {
+    int count[CONSUMERS] = {};
+    for (int turn = 0, sent = 0;; turn++, from.next()) {
+        barrier_wait(shared_address(&h.full[from.slot]), from.parity);
+        const tile_row t = h.tile[from.slot];
+        hand_arrive(&h.empty[from.slot]);
+        if (!t.more) break;
+        if (ADDS && t.adds) continue;
+        bool fine = await_all<THREAD>(r, t.first_ready, t.nready);
+        if (!fine) h.lost = 1;
+#pragma unroll 1
+        for (int i = 0; i < TILE_CHUNKS; i++)
+#pragma unroll
+            for (int g = 0; g < CONSUMERS; g++) {
+                if (!TOGETHER && turn % CONSUMERS != g) continue;
+                int slot = count[g] % CHUNKS;
+                u32 chunk = room + (u32)((g * CHUNKS + slot) * CHUNK_BYTES);
+                barrier_wait(shared_address(&h.chunk[g][slot]), (u32)(count[g] / CHUNKS & 1));
+                if (fine)
+                    send_chunk(r, maps, t, chunk, t.column + chunk_column(i),
+                               t.row + TOGETHER * g * EACH + chunk_row(i));
+                stores_read<0>();
+                hand_arrive(&h.chunk_free[g][slot]);
+                count[g]++;
+            }
+        stores_done();
+        hand_arrive(&h.stored[sent++ % TURNS]);
+    }
+}
+/* Two threads beside, as to acquire and to release flags takes as long as a message, and would hold up a group. One:
+ * what a tile adds is there. */
+__device__ inline void keep_ready(const run &r, hand &h) {
+    place_of_hand from = {0, 0};
+    for (int adding = 0;; from.next()) {
         barrier_wait(shared_address(&h.full[from.slot]), from.parity);
         const tile_row t = h.tile[from.slot];
         hand_arrive(&h.empty[from.slot]);
         if (!t.more) return;
-        int first = t.first_signal, count = t.nsignals;
-        if (ADDS && t.adds) {
-            if (!await_all<THREAD>(r, t.first_ready, t.nready)) h.lost = 1;
-            hand_arrive(&h.ready[adding++ % TURNS]);
-        }
-        barrier_wait(shared_address(&h.stored[turn % TURNS]), (u32)(turn / TURNS & 1));
+        if (!t.adds) continue;
+        if (!await_all<THREAD>(r, t.first_ready, t.nready)) h.lost = 1;
+        hand_arrive(&h.ready[adding++ % TURNS]);
+    }
+}
+/* The other: when a tile's stores are done, its flags say so. */
+__device__ inline void keep_stored(const run &r, hand &h) {
+    place_of_hand from = {0, 0};
+    for (int sent = 0;; from.next()) {
+        barrier_wait(shared_address(&h.full[from.slot]), from.parity);
+        const tile_row t = h.tile[from.slot];
+        hand_arrive(&h.empty[from.slot]);
+        if (!t.more) return;
+        if (ADDS && t.adds) continue;
+        barrier_wait(shared_address(&h.stored[sent % TURNS]), (u32)(sent / TURNS & 1));
+        sent++;
         proxy_fence();
-        if (!h.lost) raise_all(r, first, count);
+        if (!h.lost) raise_all(r, t.first_signal, t.nsignals);
     }
 }
 
-/* How a group stores its tiles, and adds to them. */
-struct storing {
+/* ---- multiplying ---- */
+
+/* How a group passes its tiles on, and adds to them. */
+struct passing {
     int group, first; /* its first row in a tile */
-    int slot, turn;   /* of the tile */
+    int slot;         /* of the tile */
     int adding;       /* tiles that added before it */
     u32 parity;       /* of the next chunk that is added */
+    u32 sums;         /* shared memory where chunks are added */
 };
 
-/* The thread that leads: what is added to chunk i of a tile goes to where the group will write the chunk. */
-__device__ inline void load_added(const run &r, const maps &maps, hand &h, const storing &now, int i,
-                                  const outlet &out) {
+#if SIGNALS
+using way_out = outbox;
+#else
+using way_out = outlet;
+#endif
+
+/* The thread that leads: what is added to chunk i of a tile goes to where the sum will be. */
+__device__ inline void load_added(const run &r, const maps &maps, hand &h, const passing &now, int i) {
     const tile_row &t = h.tile[now.slot];
     u32 barrier = shared_address(&h.added[now.group]);
+    stores_read<0>(); /* the sum before */
     barrier_expect(barrier, CHUNK_BYTES);
-    load_box(out.place(0), &maps.slot[r.copy], t.column + chunk_column(i), t.row + now.first + chunk_row(i), barrier,
-             0);
+    load_box(now.sums, &maps.slot[r.copy], t.column + chunk_column(i), t.row + now.first + chunk_row(i), barrier, 0);
 }
-/* A tile that is stored, or will be while the next one is multiplied (mainloop.cuh); its row stays in its slot until
- * then. No store waits for its own effect: multiplying the next tile needs no sum of this one. */
-__device__ inline void store_begin(const run &r, const maps &maps, hand &h, storing &now, const outlet &out) {
+/* Chunk i, a constant, of a tile that adds: the sum is stored. */
+__device__ __forceinline__ void add_late(const run &r, const maps &maps, hand &h, passing &now, const rounded &tile,
+                                         int i) {
+    barrier_wait(shared_address(&h.added[now.group]), now.parity);
+    now.parity ^= 1;
+    chunk_add(tile.pair[chunk_row(i) / 64], chunk_column(i), now.sums);
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    asm volatile("bar.sync %0, 128;" ::"r"(now.group + 1) : "memory");
+    if (threadIdx.x % 128) return;
     const tile_row &t = h.tile[now.slot];
-    bool adds = ADDS && t.adds;
-    if (threadIdx.x % 128 == 0) {
-        if (adds) {
+    store_box(now.sums, &maps.sum, t.column + chunk_column(i), t.row + now.first + chunk_row(i), 0);
+    stores_commit();
+    if (i < LATE - 1) load_added(r, maps, h, now, i + 1);
+}
+/* A tile that is passed on, or will be while the next one is multiplied (mainloop.cuh); its row stays in its slot until
+ * then. Multiplying the next tile needs no sum of this one. */
+__device__ inline void pass_begin(const run &r, const maps &maps, hand &h, passing &now) {
+    if constexpr (ADDS) {
+        if (!h.tile[now.slot].adds) return;
+        if (threadIdx.x % 128 == 0) {
             barrier_wait(shared_address(&h.ready[now.adding % TURNS]), (u32)(now.adding / TURNS & 1));
             proxy_fence();
-            load_added(r, maps, h, now, 0, out);
-        } else {
-            h.after[now.group].fine = await_all<THREAD>(r, t.first_ready, t.nready);
-            if (!h.after[now.group].fine) h.lost = 1;
+            load_added(r, maps, h, now, 0);
         }
+        now.adding++;
     }
-    now.adding += adds;
 }
-/* The thread that leads. */
-__device__ inline void store_one(const run &r, const maps &maps, const hand &h, const storing &now, u32 chunk, int row,
+/* Where a thread that leads stores itself: what is gathered is multiplied for the rank that has it. */
+__device__ inline void store_one(const run &r, const maps &maps, const hand &h, const passing &now, u32 chunk, int row,
                                  int column) {
     const tile_row &t = h.tile[now.slot];
-    int x = t.column + column, y = t.row + now.first + row;
-    if (ADDS && t.adds) {
-        store_box(chunk, &maps.sum, x, y, 0);
-        return;
-    }
-    if (!h.after[now.group].fine) return;
-    if (t.to != ALL) store_box(chunk, &maps.to[r.copy][t.to], x, y, 0);
-#pragma unroll
-    for (int q = 0; q < RANKS; q++)
-        if (t.to == ALL) store_box(chunk, &maps.to[r.copy][q], x, y, 0);
+    store_box(chunk, &maps.to[r.copy][t.to], t.column + column, t.row + now.first + row, 0);
 }
 /* All threads: the slot is free. */
-__device__ inline void store_end(hand &h, const storing &now) {
-    if (threadIdx.x % 128 == 0) h.after[now.group].turn = now.turn;
+__device__ inline void pass_end(hand &h, const passing &now) {
     __syncwarp();
     if (threadIdx.x % 32 == 0) hand_arrive(&h.empty[now.slot]);
 }
-/* Chunk i, a constant, of a tile that is stored late. */
-__device__ __forceinline__ void store_late(const run &r, const maps &maps, hand &h, storing &now, const rounded &tile,
-                                           int i, outlet &out) {
+/* Chunk i, a constant, of a tile that is passed on late. */
+template <class O>
+__device__ __forceinline__ void pass_late(const run &r, const maps &maps, hand &h, passing &now, const rounded &tile,
+                                          int i, O &out) {
     auto store = [&](u32 chunk, int row, int column) { store_one(r, maps, h, now, chunk, row, column); };
-    if (ADDS && h.tile[now.slot].adds) {
-        barrier_wait(shared_address(&h.added[now.group]), now.parity);
-        now.parity ^= 1;
-        add_chunk(tile, i, out, store);
-        if (i < LATE - 1 && threadIdx.x % 128 == 0) load_added(r, maps, h, now, i + 1, out);
+    if constexpr (ADDS) {
+        if (h.tile[now.slot].adds)
+            add_late(r, maps, h, now, tile, i);
+        else
+            store_chunk(tile, i, out, store);
     } else {
         store_chunk(tile, i, out, store);
     }
-    if (i == LATE - 1) store_end(h, now);
+    if (i == LATE - 1) pass_end(h, now);
 }
 
-__device__ inline void multiply_tiles(const run &r, const maps &maps, const stages &m, hand &h) {
+__device__ inline void multiply_tiles(const run &r, const maps &maps, const stages &m, hand &h, way_out &out,
+                                      u32 sums) {
     int group = (int)threadIdx.x / 128, turn = 0;
-    bool leads = threadIdx.x % 128 == 0;
-    outlet out = {m.base + STAGES * STAGE_BYTES + (u32)(group * CHUNKS * CHUNK_BYTES), group, 0};
-    storing now = {group, TOGETHER ? group * EACH : 0, 0, 0, 0, 0};
-    rounded done; /* the tile before, which is stored late */
-    if (leads) h.after[group].turn = -1;
+    passing now = {group, TOGETHER ? group * EACH : 0, 0, 0, 0, sums};
+    rounded done; /* the tile before, which is passed on late */
     ring at = {0, 0};
     place_of_hand from = {0, 0};
     for (;; turn++, from.next()) {
@@ -283,31 +367,24 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
         int last = multiply_slabs(
             c, at, r.c.slabs, m, now.first,
             [&](int i) {
-                if (turn) store_late(r, maps, h, now, done, i, out);
+                if (turn) pass_late(r, maps, h, now, done, i, out);
             },
-            [&](int i) {
-                if (i == SETTLE_AT && leads) settle(h, group);
-            });
+            [](int) {});
         if (!TOGETHER) give_turn(1 - group);
         multiply_finish(c, last, m);
-        if (leads) settle(h, group);
-        now.slot = from.slot, now.turn = turn;
-        store_begin(r, maps, h, now, out);
+        now.slot = from.slot;
+        pass_begin(r, maps, h, now);
         if constexpr (LATE > 0) {
             done.set(c);
         } else {
             store_tile(c, out, [&](u32 chunk, int row, int column) { store_one(r, maps, h, now, chunk, row, column); });
-            store_end(h, now);
-            if (!TOGETHER && leads) settle(h, group);
+            pass_end(h, now);
         }
     }
 #pragma unroll
     for (int i = 0; i < LATE; i++)
-        if (turn) store_late(r, maps, h, now, done, i, out);
-    if (leads) {
-        settle(h, group);
-        stores_done();
-    }
+        if (turn) pass_late(r, maps, h, now, done, i, out);
+    if ((!SIGNALS || ADDS) && threadIdx.x % 128 == 0) stores_done();
     __syncwarp();
 }
 
@@ -321,30 +398,43 @@ extern "C" __global__ void __launch_bounds__(128 * (CONSUMERS + 1), 1)
         init_stages(m);
         for (int s = 0; s < SLOTS; s++) {
             barrier_init(shared_address(&h.full[s]), 1);
-            barrier_init(shared_address(&h.empty[s]), 4 * CONSUMERS + SIGNALS);
+            barrier_init(shared_address(&h.empty[s]), 4 * CONSUMERS + 2 * SIGNALS + ADDS);
         }
         for (int t = 0; t < TURNS; t++) {
-            barrier_init(shared_address(&h.stored[t]), TOGETHER ? CONSUMERS : 1);
+            barrier_init(shared_address(&h.stored[t]), 1);
             barrier_init(shared_address(&h.ready[t]), 1);
         }
-        for (int g = 0; g < CONSUMERS; g++) barrier_init(shared_address(&h.added[g]), 1);
+        for (int g = 0; g < CONSUMERS; g++) {
+            barrier_init(shared_address(&h.added[g]), 1);
+            for (int i = 0; i < CHUNKS; i++)
+                barrier_init(shared_address(&h.chunk[g][i]), 1), barrier_init(shared_address(&h.chunk_free[g][i]), 1);
+        }
         h.lost = 0;
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     u64 epoch = *c.epoch + !c.begun;
     const run r = {c, epoch, (int)(epoch % (u64)c.copies)};
+    const u32 room = m.base + STAGES * STAGE_BYTES;
     __syncthreads();
     if (threadIdx.x >= 128 * CONSUMERS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(ADDS ? 72 : 88));
         int warp = (int)threadIdx.x / 32 - 4 * CONSUMERS;
         if (warp == 0) load_tiles(r, maps, m, h);
-        if (SIGNALS && warp == 1 && threadIdx.x % 32 == 0) keep_flags(r, h);
+        if (SIGNALS && warp == 1 && threadIdx.x % 32 == 0) send_tiles(r, maps, h, room);
+        if (SIGNALS && warp == 2 && threadIdx.x % 32 == 0) keep_stored(r, h);
+        if (ADDS && warp == 3 && threadIdx.x % 32 == 0) keep_ready(r, h);
         __syncwarp();
         if (warp) move_pieces(r);
         __syncwarp();
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(ADDS ? 216 : 208));
-        multiply_tiles(r, maps, m, h);
+        int group = (int)threadIdx.x / 128;
+#if SIGNALS
+        way_out out = {room + (u32)(group * CHUNKS * CHUNK_BYTES), h, group, 0};
+#else
+        way_out out = {room + (u32)(group * CHUNKS * CHUNK_BYTES), group, 0};
+#endif
+        multiply_tiles(r, maps, m, h, out, room + (u32)((CONSUMERS * CHUNKS + group) * CHUNK_BYTES));
         move_pieces(r);
     }
     __syncthreads();

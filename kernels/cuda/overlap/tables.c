@@ -158,7 +158,7 @@ static int select_tiles(const struct mt_overlap_schedule *s, const int *order, e
  * part of a schedule that has not all sums stays as it is. */
 static int merge_sums(const struct mt_overlap *p, const struct mt_overlap_schedule *s, const int *order, int *merged,
                       int *sum_of) {
-    enum { LAG = 64 };
+    int LAG = getenv("MT_LAG") ? atoi(getenv("MT_LAG")) : 64;
     int *own = mt_calloc(2 * (size_t)s->ntiles + 1, sizeof *own), *sums = own + s->ntiles;
     int nown = select_tiles(s, order, MT_TILE_MATMUL, MT_OVERLAP_SLOTS, own);
     int nsums = select_tiles(s, order, MT_TILE_ADD, MT_OVERLAP_OUT, sums);
