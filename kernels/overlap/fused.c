@@ -1,7 +1,6 @@
 /* What one kernel per GPU (kernels/cuda/overlap/fused.c) multiplies and puts: asked by planners too, where no GPU is.
  */
 #include "kernels/overlap/internal.h"
-#include <stdlib.h>
 
 enum {
     MOST_RANKS = 8,
@@ -82,7 +81,7 @@ bool mt_overlap_fused_serves(const struct mt_overlap *p, int me, bool trans_a, b
 }
 
 bool mt_overlap_fused_adds(const struct mt_overlap *p) {
-    bool adds = !getenv("MT_NOADD") && p->form == MT_OVERLAP_SCATTER && p->n == 2 && p->out == p->type && p->wire == p->type;
+    bool adds = p->form == MT_OVERLAP_SCATTER && p->n == 2 && p->out == p->type && p->wire == p->type;
     for (int r = 0; r < p->n; r++) adds &= mt_overlap_contributes(p, r);
     return adds && mt_type_is_half(p->type) && p->tile[0] * p->tile[1] >= TOGETHER;
 }

@@ -229,72 +229,6 @@ static void pair(enum mt_overlap_form form, const int64_t given[3]) {
     }
 }
 
-/* ---- one rank, whose peer's slots are in the host's memory, and whose flags are its own ---- */
-
-static CUresult (*to_host)(void *, CUdeviceptr, size_t, CUstream);
-static char *host_slots;
-struct engine { CUdeviceptr from; int64_t bytes; CUstream stream; };
-static void engine_start(void *context, int calls) {
-    struct engine *e = context;
-    for (int i = 0; i < calls; i++) GPU(to_host(host_slots, e->from, (size_t)e->bytes, e->stream));
-}
-static void engine_finish(void *context) {
-    struct engine *e = context;
-    GPU(gpu.stream_sync(e->stream));
-}
-static void linked(int64_t k) {
-    int nsm = getenv("MT_NSM") ? atoi(getenv("MT_NSM")) : 19;
-    int64_t m = getenv("MT_M") ? atoi(getenv("MT_M")) : 1280;
-    const int64_t shape[3] = {m, 8192, k};
-    const int64_t rows[2] = {m / 2, m / 2}, shares[2] = {k / 2, k / 2};
-    const int64_t half[3] = {m, 8192, k / 2};
-    struct mt_overlap p = problem(MT_OVERLAP_SCATTER, shape, 2, rows, shares), none = p;
-    struct mt_overlap alone_p = problem(MT_OVERLAP_GATHER, half, 1, &half[0], &half[1]);
-    static const int64_t little[2] = {64, 64};
-    none.shares = little, none.k = 128;
-    if (getenv("MT_MIX")) p.mix = none.mix = atoi(getenv("MT_MIX"));
-    struct gpu_ranks ranks, nones, product;
-    unsetenv("MT_TO");
-    make_ranks(&ranks, &p, false, false, deadline_s);
-    make_ranks(&nones, &none, false, false, deadline_s);
-    make_ranks(&product, &alone_p, false, false, deadline_s);
-    struct gpu_ranks *all[] = {&ranks, &nones, &product};
-    for (int i = 0; i < 3; i++) {
-        struct gpu_rank *rank = &all[i]->rank[0];
-        rank->cuda.nsm = nsm;
-        noise(rank->a, rank->bytes[MT_OVERLAP_A]);
-        noise(rank->b, rank->b_bytes);
-        if (i < 2) rank->overlap.parts[1] = rank->overlap.parts[0] + 8;
-    }
-    char text[32];
-    snprintf(text, sizeof text, "%llx", (unsigned long long)(uintptr_t)host_slots);
-    setenv("MT_TO", text, 1);
-    for (int i = 0; i < 3; i++) GPU(gpu.exec_free(capture_rank(&all[i]->rank[0], 1)));
-    struct load overlapped = {1, {&ranks.rank[0]}, {NULL}, 0, true}, sends = {1, {&nones.rank[0]}, {NULL}, 0, true},
-                gemm = {1, {&product.rank[0]}, {NULL}, 0, true};
-    struct engine engine = {(CUdeviceptr)ranks.rank[0].window, rows[0] * 8192 * 2, ranks.rank[0].queue.stream};
-    struct timed t[] = {{"GEMM", load_start, load_finish, &gemm, {0}},
-                        {"engine", engine_start, engine_finish, &engine, {0}},
-                        {"sends", load_start, load_finish, &sends, {0}},
-                        {"overlapped", load_start, load_finish, &overlapped, {0}}};
-    take_turns(t, 4);
-    double longer = fmax(median(&t[0]), median(&t[1]));
-    printf("link %6lld", (long long)k);
-    for (int i = 0; i < 4; i++) printf("   %s %7.1f us", t[i].name, 1e6 * median(&t[i]));
-    printf("   eta %.3f\n", longer / median(&t[3]));
-    unsetenv("MT_TO");
-    free_ranks(&ranks), free_ranks(&nones), free_ranks(&product);
-}
-static void links(void) {
-    CUresult (*host_alloc)(void **, size_t, unsigned);
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *symbol = dlsym(driver, "cuMemHostAlloc");
-    memcpy(&host_alloc, &symbol, sizeof symbol);
-    symbol = dlsym(driver, "cuMemcpyDtoHAsync_v2");
-    memcpy(&to_host, &symbol, sizeof symbol);
-    GPU(host_alloc((void **)&host_slots, 64 << 20, 3));
-    for (int64_t k = 1024; k <= 8192; k *= 2) linked(k);
-}
-
 /* Whether a section is named, or none is. */
 static bool chosen(int argc, char **argv, const char *section) {
     bool any = false;
@@ -317,13 +251,10 @@ int main(int argc, char **argv) {
     printf("%s\n", mt_device_describe(device));
     CHECK_OK(mt_stream_new(device, "compute", &stream, &err), err);
     bool alones = chosen(argc, argv, "alone"), pairs = chosen(argc, argv, "pairs");
-    if (getenv("MT_LINK")) { links(); return 0; }
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const int64_t *s = shapes[i], columns[3] = {s[0], s[1] / 2, s[2]}, rows[3] = {s[0], s[2], s[1] / 2};
         if (alones) alone(columns), alone(rows);
-        if (getenv("MT_ONLY") && !(atoi(getenv("MT_ONLY")) >> i & 1)) continue;
-        if (pairs && !getenv("MT_NOGATHER")) pair(MT_OVERLAP_GATHER, s);
-        if (pairs) pair(MT_OVERLAP_SCATTER, s);
+        if (pairs) pair(MT_OVERLAP_GATHER, s), pair(MT_OVERLAP_SCATTER, s);
     }
     mt_stream_free(stream);
     mt_device_close(device);

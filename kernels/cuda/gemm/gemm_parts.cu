@@ -56,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(PARTS,
         if (TOGETHER || group == 0) {
             float c[HALVES][COLUMNS / 8][4];
             auto none = [](int) {};
-            multiply_finish(c, multiply_slabs(c, at, end - begin, m, first, none, none), m);
+            multiply_finish(c, multiply_slabs(c, at, end - begin, m, first, none), m);
             if (TOGETHER) asm volatile("bar.sync 1, 256;" ::: "memory"); /* nobody reads stages */
 #pragma unroll
             for (int h = 0; h < HALVES; h++)

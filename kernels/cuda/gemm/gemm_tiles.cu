@@ -96,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(128 * (CONSUMERS + 1), 1)
             }
             if (!TOGETHER && i >= step) await_turn(group);
             float c[HALVES][COLUMNS / 8][4];
-            int last = multiply_slabs(c, at, slabs, m, first, store_late, [](int) {});
+            int last = multiply_slabs(c, at, slabs, m, first, store_late);
             if (!TOGETHER && i + step < items) give_turn(1 - group);
             multiply_finish(c, last, m);
             if constexpr (LATE > 0)

@@ -13,6 +13,8 @@
  *                   of b for both; 2: tiles of the same rows, and halves of a
  *   SPREAD          1: a tile's stores are spread over twice as many slabs of the next: slower for each tile, but
  *                   memory takes them evenly, and loads wait less for them
+ *   OUTLET          chunks of a tile, for each group, that have room in shared memory on their way out [2, or 4 of
+ *                   tiles in turns]
  *   STREAMED        1: what is stored leaves the L2 cache first, as it is more than fits there
  *   ACCUMULATE      1: what is stored is added to */
 #ifndef MT_KERNELS_CUDA_GEMM_MAINLOOP_CUH
@@ -21,16 +23,16 @@
 #ifndef HELD
 #define HELD COLUMNS
 #endif
+#ifndef OUTLET
+#define OUTLET (TOGETHER ? 2 : 4)
+#endif
 
 using T = TYPE;
 constexpr int SLAB = 64, ROW_BYTES = 128;
 constexpr int CONSUMERS = 2, EACH = TOGETHER ? ROWS / CONSUMERS : ROWS, HALVES = EACH / 64; /* 64 rows at a time */
 constexpr int A_BYTES = ROWS * ROW_BYTES, B_BYTES = HELD * ROW_BYTES, STAGE_BYTES = A_BYTES + B_BYTES;
 constexpr int CLUSTER = SHARE ? 2 : 1;
-constexpr int WIDE = ROW_BYTES / (int)sizeof(OUT);                     /* columns that are stored at a time */
-#ifndef OUTLET
-#define OUTLET (TOGETHER ? 2 : 4)
-#endif
+constexpr int WIDE = ROW_BYTES / (int)sizeof(OUT);           /* columns that are stored at a time */
 constexpr int CHUNK_BYTES = 64 * ROW_BYTES, CHUNKS = OUTLET; /* of a group of consumers, in turns */
 /* Chunks of a tile; those that are stored while the next tile is multiplied, one during each slab: of half types, which
  * take few enough registers. */
@@ -70,16 +72,6 @@ __device__ inline void barrier_wait(u32 barrier, u32 parity) {
                      : "r"(barrier), "r"(parity)
                      : "memory");
     } while (!passed);
-}
-
-__device__ inline bool barrier_passed(u32 barrier, u32 parity) {
-    u32 passed;
-    asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-                 "selp.u32 %0, 1, 0, p;}"
-                 : "=r"(passed)
-                 : "r"(barrier), "r"(parity)
-                 : "memory");
-    return passed;
 }
 
 __device__ inline void cluster_sync() {
@@ -287,21 +279,17 @@ __device__ __forceinline__ int multiply_slab(float (&c)[HALVES][COLUMNS / 8][4],
 }
 /* c = the sum of the slabs of a tile, from `at` on; `first` is the group's first row in a stage. Meanwhile early(i) is
  * called for each i < LATE, a constant, even if the tile has fewer slabs: after every slab, or with SPREAD after every
- * second one, where there are enough. Then later(i) is called for i from 0 on, after each slab. Returns the last stage,
- * which is still being read. */
-template <class E, class F>
+ * second one, where there are enough. Returns the last stage, which is still being read. */
+template <class E>
 __device__ __forceinline__ int multiply_slabs(float (&c)[HALVES][COLUMNS / 8][4], ring &at, int slabs, const stages &m,
-                                              int first, E early, F later) {
-    int last = -1, s = 0, each = LATE ? max(1, min(SPREAD + 1, slabs / LATE)) : 1;
+                                              int first, E early) {
+    int last = -1, s = 0, each = SPREAD && slabs >= 2 * LATE ? 2 : 1;
 #pragma unroll
     for (int i = 0; i < LATE; i++) {
         for (int end = min(each * (i + 1), slabs); s < end; s++) last = multiply_slab(c, at, s, last, m, first);
         early(i);
     }
-    for (int i = 0; s < slabs; s++, i++) {
-        last = multiply_slab(c, at, s, last, m, first);
-        later(i);
-    }
+    for (; s < slabs; s++) last = multiply_slab(c, at, s, last, m, first);
     return last;
 }
 __device__ inline void multiply_finish(float (&c)[HALVES][COLUMNS / 8][4], int last, const stages &m) {
@@ -386,11 +374,6 @@ struct outlet {
         chunk_write(c, n, place(0));
         put(store);
     }
-    /* The same, where what is to be added is in the chunk's memory. */
-    template <class C, class F> __device__ __forceinline__ void pass_added(const C &c, int n, F store) {
-        chunk_add(c, n, place(0));
-        put(store);
-    }
     template <class F> __device__ __forceinline__ void put(F store) {
         bool leads = threadIdx.x % 128 == 0;
         u32 to = place(0);
@@ -415,10 +398,6 @@ __device__ constexpr int chunk_column(int i) {
 template <class O, class F> __device__ __forceinline__ void store_chunk(const rounded &tile, int i, O &out, F store) {
     out.pass(tile.pair[chunk_row(i) / 64], chunk_column(i),
              [&](u32 chunk) { store(chunk, chunk_row(i), chunk_column(i)); });
-}
-template <class O, class F> __device__ __forceinline__ void add_chunk(const rounded &tile, int i, O &out, F store) {
-    out.pass_added(tile.pair[chunk_row(i) / 64], chunk_column(i),
-                   [&](u32 chunk) { store(chunk, chunk_row(i), chunk_column(i)); });
 }
 template <class C, class O, class F> __device__ __forceinline__ void store_all(const C (&c)[HALVES], O &out, F store) {
 #pragma unroll

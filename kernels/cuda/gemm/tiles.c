@@ -75,7 +75,8 @@ int gemm_tile_stages(const struct cuda *cuda, const struct gemm_tile *tile, int6
 }
 
 int gemm_tile_shared_bytes(const struct cuda *cuda, const struct gemm_tile *tile, int64_t beside_bytes) {
-    return 1024 + (int)beside_bytes + gemm_tile_stages(cuda, tile, beside_bytes) * (tile->rows + tile->columns) * GEMM_ROW_BYTES +
+    return 1024 + (int)beside_bytes +
+           gemm_tile_stages(cuda, tile, beside_bytes) * (tile->rows + tile->columns) * GEMM_ROW_BYTES +
            (int)store_bytes_of(tile);
 }
 

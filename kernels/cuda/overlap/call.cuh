@@ -42,7 +42,7 @@ struct maps {
     tensor_map to[2][MOST_RANKS]; /* gather: a rank's rows of the result; else this rank's slot there, both copies */
     tensor_map slot[2], sum;      /* of tiles that add: what the peer sent, both copies; the result */
 };
-enum { TILES, PIECES, ENDED, GIVEN_UP, DONE }; /* counters; given out; blocks; 1: someone has said so */
+enum { TILES, PUTS, PIECES, ENDED, GIVEN_UP, DONE }; /* counters: given out; blocks; 1: someone has said so */
 struct call {
     char *part[MOST_RANKS]; /* of the window */
     const TYPE *a;
@@ -57,11 +57,11 @@ struct call {
     const piece_row *pieces;
     const wait_row *waits;
     const signal_row *signals;
-    i64 staged[2], slots[2], sums[2]; /* places in parts of the window, of both copies */
-    int ntiles, nboxes, npieces, copies, me;
-    int begun;                    /* 1: the epoch has been counted up */
-    int slabs, k, columns, owned; /* of the result; rows that this rank adds */
-    u32 adds;                     /* the ranks that have a part in sums */
+    i64 staged[2], slots[2], sums[2];               /* places in parts of the window, of both copies */
+    int ntiles, nboxes, nputs, npieces, copies, me; /* nputs: the first pieces, of what is put */
+    int begun;                                      /* 1: the epoch has been counted up */
+    int slabs, k, columns, owned;                   /* of the result; rows that this rank adds */
+    u32 adds;                                       /* the ranks that have a part in sums */
     watch w;
 };
 

@@ -349,7 +349,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(PARTS,
             float sums[HALVES][COLUMNS / 8][4];
             auto none = [](int) {};
             int first = (int)threadIdx.x / 128 * EACH * TOGETHER;
-            multiply_finish(sums, multiply_slabs(sums, at, end - begin, m, first, none, none), m);
+            multiply_finish(sums, multiply_slabs(sums, at, end - begin, m, first, none), m);
             asm volatile("bar.sync 2, %0;" ::"n"(MULTIPLY) : "memory"); /* nobody reads stages */
             write_sums(sums, first, f.m, m.base);
         }

@@ -13,7 +13,7 @@
 #include "kernels/cuda/overlap/fused.h"
 #include "kernels/cuda/overlap/tables.h"
 
-enum { WORK_HEAD = 4, CHUNK_ELEMENTS = 64 * 64 };
+enum { WORK_HEAD = 5, CHUNK_ELEMENTS = 64 * 64, STORE_ROWS = 64, SEND_ROWS = 16, PUT_ROOM_BYTES = 32 << 10 };
 
 /* ---- as in call.cuh ---- */
 
@@ -33,7 +33,7 @@ struct kept {
     struct mt_overlap problem; /* with shares of its own */
     CUdeviceptr memory;
     int64_t at[5];
-    int32_t ntiles, nboxes, npieces;
+    int32_t ntiles, nboxes, nputs, npieces;
 };
 static struct kept *all_kept;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -65,7 +65,8 @@ static enum mt_status upload(const struct cuda_fused_tables *t, struct kept *kep
     CUresult result = cuMemAlloc(&kept->memory, (size_t)end);
     if (!result && (result = cuMemcpyHtoD(kept->memory, image, (size_t)end))) cuMemFree(kept->memory);
     free(image);
-    kept->ntiles = t->ntiles, kept->nboxes = t->nboxes, kept->npieces = t->npieces;
+    kept->ntiles = t->ntiles, kept->nboxes = t->nboxes;
+    kept->nputs = t->nputs, kept->npieces = t->npieces;
     return result ? cuda_fail(err, result, "tables of an overlapped GEMM") : MT_OK;
 }
 
@@ -95,7 +96,7 @@ static enum mt_status find(const struct cuda_queue *queue, const struct cuda_ove
     while (k && !is_of(k, queue, o)) k = k->next;
     if (!k) {
         struct cuda_fused_tables tables = {0};
-        cuda_fused_tables_make(o->problem, o->me, o->schedule, &tables);
+        cuda_fused_tables_make(o->problem, o->me, o->schedule, queue->cuda->nsm, &tables);
         k = new_kept(queue, o);
         st = upload(&tables, k, err);
         mt_arena_release(&tables.arena);
@@ -131,21 +132,30 @@ static bool lies_well(const void *address) {
     return (uintptr_t)address % 16 == 0;
 }
 
-/* Chunks of a tile of each group of consumers, each of 64 rows. */
-static int64_t chunks_of(const struct gemm_tile *tile) {
-    return (int64_t)tile->rows * tile->columns / 2 / CHUNK_ELEMENTS;
+static bool has_putter(const struct mt_overlap *p) {
+    return p->form == MT_OVERLAP_GATHER && p->n > 1 && !p->engines;
 }
 
-/* Shared memory beside two chunks of each group: where tiles add, a whole tile waits to be sent, and a chunk of each
- * group is added to. */
-static int64_t beside_bytes(const struct mt_overlap *p, const struct gemm_tile *tile) {
-    return mt_overlap_fused_adds(p) ? 2 * (chunks_of(tile) - 1) * CHUNK_ELEMENTS * mt_type_size(p->wire) : 0;
+/* Chunks of a tile that each of two groups has in shared memory on their way out; bytes there beside what tiles alone
+ * have: of rows on their way to peers; or, where tiles add, of a whole tile that is sent while others are multiplied,
+ * and of a chunk of each group that is added to. */
+struct room {
+    int outlet;
+    int64_t beside_bytes;
+};
+static struct room room_of(const struct mt_overlap *p, const struct gemm_tile *tile) {
+    struct room room = {tile->together ? 2 : 4, has_putter(p) ? PUT_ROOM_BYTES : 0};
+    if (!mt_overlap_fused_adds(p)) return room;
+    int all = tile->rows * tile->columns / 2 / CHUNK_ELEMENTS;
+    room.beside_bytes = 2 * (all - room.outlet + 1) * CHUNK_ELEMENTS * mt_type_size(p->wire);
+    room.outlet = all;
+    return room;
 }
 
 static bool has_tile(const struct cuda *cuda, const struct mt_overlap *p, int me) {
     if (mt_overlap_fused_few(p)) return cuda_few_serves(cuda, p, me);
     const struct gemm_tile *tile = gemm_tile_of(p->tile[0], p->tile[1]);
-    return cuda->sm == 90 && tile && gemm_tile_stages(cuda, tile, beside_bytes(p, tile));
+    return cuda->sm == 90 && tile && gemm_tile_stages(cuda, tile, room_of(p, tile).beside_bytes);
 }
 
 bool cuda_fused_serves(const struct cuda *cuda, const struct mt_overlap *problem, int me) {
@@ -190,10 +200,10 @@ static enum mt_status map_sums(const struct cuda_overlap *o, struct maps *maps, 
     const struct mt_overlap *p = o->problem;
     int64_t first, owned = mt_overlap_owned(p, o->me, &first), columns = GEMM_ROW_BYTES / mt_type_size(p->wire);
     enum mt_status st =
-        map(&maps->sum, (struct gemm_matrix){p->out, o->operands->out, owned, p->cols, 1}, columns, 64, err);
+        map(&maps->sum, (struct gemm_matrix){p->out, o->operands->out, owned, p->cols, 1}, columns, STORE_ROWS, err);
     for (int copy = 0; copy < o->schedule->copies && !st; copy++) {
         const void *slot = place(o, o->me, MT_OVERLAP_SLOTS, copy, (1 - o->me) * owned * p->cols);
-        st = map(&maps->slot[copy], (struct gemm_matrix){p->wire, slot, owned, p->cols, 0}, columns, 64, err);
+        st = map(&maps->slot[copy], (struct gemm_matrix){p->wire, slot, owned, p->cols, 0}, columns, STORE_ROWS, err);
     }
     return st;
 }
@@ -222,8 +232,7 @@ static enum mt_status map_operands(const struct cuda_overlap *o, struct maps *ma
         struct gemm_matrix to = {type, NULL, owned, width, 1};
         to.data = gather ? (const char *)x->out + start_of(p->rows, r) * width * mt_type_size(type)
                          : place(o, r, MT_OVERLAP_SLOTS, copy, o->me * owned * width);
-        if (getenv("MT_TO") && r != o->me) to.data = (const void *)(uintptr_t)strtoull(getenv("MT_TO"), NULL, 16);
-        st = map(&maps->to[copy][r], to, GEMM_ROW_BYTES / mt_type_size(type), gather ? 64 : getenv("MT_BOX") ? atoi(getenv("MT_BOX")) : 16, err);
+        st = map(&maps->to[copy][r], to, GEMM_ROW_BYTES / mt_type_size(type), gather ? STORE_ROWS : SEND_ROWS, err);
     }
     return st || !mt_overlap_fused_adds(p) ? st : map_sums(o, maps, err);
 }
@@ -244,6 +253,7 @@ static struct cuda_fused_call make_call(const struct cuda_overlap *o, const stru
                                    .signals = kept->memory + (CUdeviceptr)kept->at[4],
                                    .ntiles = kept->ntiles,
                                    .nboxes = kept->nboxes,
+                                   .nputs = kept->nputs,
                                    .npieces = kept->npieces,
                                    .copies = o->schedule->copies,
                                    .me = o->me,
@@ -273,21 +283,22 @@ static enum mt_status launch(const struct cuda_queue *queue, const struct cuda_o
     struct maps maps = {0};
     char definitions[420];
     CUfunction kernel;
-    int64_t beside = beside_bytes(p, tile);
-    int shared_bytes = gemm_tile_shared_bytes(cuda, tile, beside), outlet = mt_overlap_fused_adds(p) ? (int)chunks_of(tile) : tile->together ? 2 : 4;
+    struct room room = room_of(p, tile);
+    int shared_bytes = gemm_tile_shared_bytes(cuda, tile, room.beside_bytes);
     /* Partial sums are read again soon, and leave as early as they can; where tiles add, what they add needs time to
      * come. */
-    bool gather = p->form == MT_OVERLAP_GATHER, spread = getenv("MT_SPREAD") ? atoi(getenv("MT_SPREAD")) : gather || mt_overlap_fused_adds(p);
+    bool gather = p->form == MT_OVERLAP_GATHER, spread = gather || mt_overlap_fused_adds(p);
     bool streamed = gather && gemm_streams(cuda, p->m * p->shares[o->me] * mt_type_size(p->out));
     enum mt_status st = map_operands(o, &maps, err);
     if (st) return st;
     snprintf(definitions, sizeof definitions,
              "-DTYPE=%s -DHALF=%s -DOUT=%s -DTURN_A=%d -DTURN_B=%d -DROWS=%d -DCOLUMNS=%d -DTOGETHER=%d -DSTAGES=%d "
              "-DSHARE=0 -DSPREAD=%d -DSTREAMED=%d -DACCUMULATE=0 -DWIRE=%s -DRESULT=%s -DRANKS=%d -DSIGNALS=%d "
-             "-DADDS=%d -DOUTLET=%d %s",
+             "-DADDS=%d -DOUTLET=%d -DPUTTER=%d",
              cuda_type(p->type), cuda_type(p->type), cuda_type(gather ? p->out : p->wire), o->operands->trans_a,
-             !o->operands->trans_b, tile->rows, tile->columns, tile->together, gemm_tile_stages(cuda, tile, beside), spread,
-             streamed, cuda_type(p->wire), cuda_type(p->out), p->n, !gather, mt_overlap_fused_adds(p), outlet, getenv("MT_DEFS") ? getenv("MT_DEFS") : "");
+             !o->operands->trans_b, tile->rows, tile->columns, tile->together,
+             gemm_tile_stages(cuda, tile, room.beside_bytes), spread, streamed, cuda_type(p->wire), cuda_type(p->out),
+             p->n, !gather, mt_overlap_fused_adds(p), room.outlet, has_putter(p));
     if ((st = cuda_kernel(cuda, "fused", definitions, "overlap_fused", shared_bytes, &kernel, err))) return st;
     struct cuda_overlap_run run;
     if (p->engines) {

@@ -1,28 +1,33 @@
 /* An overlapped GEMM (kernels/overlap/overlap.h) in one kernel, which reads its schedule from tables: tiles as
- * gemm_tiles.cu multiplies them, and movers in each block that put, add and copy meanwhile.
+ * gemm_tiles.cu multiplies them, and beside them what is put, told, added and copied.
  *
  *   those of mainloop.cuh, where OUT is the type that tiles are stored as: of the result (gather), or of the wire
  *   WIRE, RESULT  types of what is sent, and of the result
  *   RANKS         of the problem
  *   SIGNALS       1: flags are raised when tiles are stored
  *   ADDS          1: some tiles add what the peer sent, and store the sum: of two ranks, all types halves of one kind
+ *   PUTTER        1: rows are put to peers, by this kernel
  *
- * Two counters give out work, so that blocks need not all be resident: *tiles*, whose waits the warp that loads keeps,
- * each before the slab in the K loop that it is for; and *pieces* of boxes that are moved, one a warp (movers.cuh):
- * rows put to a peer (gather), all of K or a range of it, slots added, sums copied. Tiles of partial sums are stored
- * into their owners' slots by TMA, at once into peers' windows, during the first slabs of the next tile; their flags
- * are raised by a warp beside when the stores are done. Who finds no more tiles moves pieces.
+ * Counters give out work, so that blocks need not all be resident: *tiles*, whose waits the warp that loads keeps, each
+ * before the slab in the K loop that it is for; and *pieces* of boxes: rows put to a peer (gather; putter.cuh), all of
+ * K or a range of it; slots added, sums copied, a piece a warp (movers.cuh). Who finds no more tiles moves pieces.
+ *
+ * Tiles of partial sums pass through shared memory to their owners' slots, at once into peers' windows, while the next
+ * tiles are multiplied: a thread beside sends them, and another raises their flags. As of puts (putter.cuh), no more is
+ * under way than a link needs, or loads would queue behind it.
  *
  * Nothing that others wait for waits for them in the same epoch, but for tiles that add, whose order makes no circle
  * (tables.c): puts await at most the epoch before, so that any rank's kernel ends once its peers have begun. The last
  * block sets the counters back for the next launch. */
 #include "kernels/cuda/overlap/call.cuh"
 #include "kernels/cuda/overlap/movers.cuh"
+#include "kernels/cuda/overlap/putter.cuh"
 
-/* Tiles handed to consumers, one of which may still be stored; tiles whose stores may be under way, more than are
- * handed; slabs after the last store in which it is done. */
-enum { SLOTS = 4, TURNS = 8, NEVER = 0x7fffffff };
-static_assert(SHARE == 0 && ACCUMULATE == 0 && (!ADDS || (LATE > 0 && SIGNALS && RANKS == 2)), "");
+/* Tiles handed to consumers, one of which may still be stored; turns of barriers of tiles, more than are handed; rows
+ * of what is sent at a time. */
+enum { SLOTS = 4, TURNS = 8, SEND_ROWS = 16, NEVER = 0x7fffffff };
+static_assert(SHARE == 0 && ACCUMULATE == 0 && !(SIGNALS && PUTTER) && (!ADDS || (LATE > 0 && SIGNALS && RANKS == 2)),
+              "");
 
 /* ---- tiles ---- */
 
@@ -30,11 +35,11 @@ static_assert(SHARE == 0 && ACCUMULATE == 0 && (!ADDS || (LATE > 0 && SIGNALS &&
 struct hand {
     tile_row tile[SLOTS];
     u64 full[SLOTS], empty[SLOTS];
-    u64 stored[TURNS];                                        /* a tile is, or will not be */
-    u64 ready[TURNS];                                         /* of tiles that add: what they add is there */
-    u64 added[CONSUMERS];                                     /* it is in shared memory, for the group's next chunk */
-    u64 chunk[CONSUMERS][CHUNKS], chunk_free[CONSUMERS][CHUNKS]; /* to be stored; it has been read */
-    volatile int lost;                                        /* a tile was not stored */
+    u64 sent[TURNS];                                        /* a tile is, or will not be */
+    u64 ready[TURNS];                                       /* of tiles that add: what they add is there */
+    u64 added[CONSUMERS];                                   /* it is in shared memory, for the group's next chunk */
+    u64 passed[CONSUMERS][CHUNKS], read[CONSUMERS][CHUNKS]; /* chunks that are to be sent; whose memory is free again */
+    volatile int lost;                                      /* a tile was not sent */
 };
 struct place_of_hand {
     int slot;
@@ -156,56 +161,42 @@ __device__ inline void load_tiles(const run &r, const maps &maps, const stages &
     }
 }
 
-/* ---- storing, where peers are told ---- */
+/* ---- sending ---- */
 
-/* As outlet, of chunks that a thread beside stores. */
+/* As outlet (mainloop.cuh), of chunks that a thread beside stores. */
 struct outbox {
     u32 room;
     hand &h;
     int group, count;
-    __device__ inline u32 place(int i) const {
-        return room + (u32)((count + i) % CHUNKS * CHUNK_BYTES);
-    }
-    /* The memory of chunk i from now on has been read. */
-    __device__ inline void await_free(int i) const {
-        int n = count + i;
-        barrier_wait(shared_address(&h.chunk_free[group][n % CHUNKS]), (u32)(n / CHUNKS & 1) ^ 1);
-    }
     template <class C, class F> __device__ __forceinline__ void pass(const C &c, int n, F) {
-        await_free(0);
-        chunk_write(c, n, place(0));
-        put();
-    }
-    __device__ __forceinline__ void put() {
+        int slot = count % CHUNKS;
+        barrier_wait(shared_address(&h.read[group][slot]), (u32)(count / CHUNKS & 1) ^ 1);
+        chunk_write(c, n, room + (u32)(slot * CHUNK_BYTES));
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory");
-        if (threadIdx.x % 128 == 0) hand_arrive(&h.chunk[group][count % CHUNKS]);
+        if (threadIdx.x % 128 == 0) hand_arrive(&h.passed[group][slot]);
         count++;
     }
 };
 
-#ifndef WINDOW
-#define WINDOW 1
-#endif
-#ifndef BOX
-#define BOX 16
-#endif
-/* Part of a chunk to a rank: no more than WINDOW parts are under way. */
-__device__ inline void send_part(u32 from, const tensor_map *map, int x, int y) {
-    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(WINDOW - 1) : "memory");
-    store_box(from, map, x, y, 0);
+/* SEND_ROWS of a chunk to a rank; to a peer one at a time. */
+__device__ inline void send_rows(const run &r, const maps &maps, int rank, u32 from, int x, int y) {
+    if (rank != r.c.me) stores_done();
+    store_box(from, &maps.to[r.copy][rank], x, y, 0);
     stores_commit();
 }
 __device__ inline void send_chunk(const run &r, const maps &maps, const tile_row &t, u32 chunk, int x, int y) {
 #pragma unroll 1
-    for (int part = 0; part < 64; part += BOX) {
-        if (t.to != ALL) send_part(chunk + (u32)(part * ROW_BYTES), &maps.to[r.copy][t.to], x, y + part);
+    for (int row = 0; row < 64; row += SEND_ROWS) {
+        u32 from = chunk + (u32)(row * ROW_BYTES);
+        if (t.to != ALL) send_rows(r, maps, t.to, from, x, y + row);
 #pragma unroll
         for (int q = 0; q < RANKS; q++)
-            if (t.to == ALL) send_part(chunk + (u32)(part * ROW_BYTES), &maps.to[r.copy][q], x, y + part);
+            if (t.to == ALL) send_rows(r, maps, q, from, x, y + row);
     }
 }
-/* One thread: all stores that peers are told of. */
+/* One thread beside: all tiles whose flags are raised, chunk by chunk. What is not sent, since someone has given up, is
+ * taken all the same. */
 __device__ inline void send_tiles(const run &r, const maps &maps, hand &h, u32 room) {
     place_of_hand from = {0, 0};
     int count[CONSUMERS] = {};
@@ -213,7 +204,7 @@ __device__ inline void send_tiles(const run &r, const maps &maps, hand &h, u32 r
         barrier_wait(shared_address(&h.full[from.slot]), from.parity);
         const tile_row t = h.tile[from.slot];
         hand_arrive(&h.empty[from.slot]);
-        if (!t.more) break;
+        if (!t.more) return;
         if (ADDS && t.adds) continue;
         bool fine = await_all<THREAD>(r, t.first_ready, t.nready);
         if (!fine) h.lost = 1;
@@ -222,22 +213,20 @@ __device__ inline void send_tiles(const run &r, const maps &maps, hand &h, u32 r
 #pragma unroll
             for (int g = 0; g < CONSUMERS; g++) {
                 if (!TOGETHER && turn % CONSUMERS != g) continue;
-                int slot = count[g] % CHUNKS;
+                int slot = count[g] % CHUNKS, y = t.row + TOGETHER * g * EACH + chunk_row(i);
+                barrier_wait(shared_address(&h.passed[g][slot]), (u32)(count[g] / CHUNKS & 1));
                 u32 chunk = room + (u32)((g * CHUNKS + slot) * CHUNK_BYTES);
-                barrier_wait(shared_address(&h.chunk[g][slot]), (u32)(count[g] / CHUNKS & 1));
-                if (fine)
-                    send_chunk(r, maps, t, chunk, t.column + chunk_column(i),
-                               t.row + TOGETHER * g * EACH + chunk_row(i));
+                if (fine) send_chunk(r, maps, t, chunk, t.column + chunk_column(i), y);
                 stores_read<0>();
-                hand_arrive(&h.chunk_free[g][slot]);
+                hand_arrive(&h.read[g][slot]);
                 count[g]++;
             }
         stores_done();
-        hand_arrive(&h.stored[sent++ % TURNS]);
+        hand_arrive(&h.sent[sent++ % TURNS]);
     }
 }
-/* Two threads beside, as to acquire and to release flags takes as long as a message, and would hold up a group. One:
- * what a tile adds is there. */
+
+/* Two more, since to acquire and to release flags takes as long as a message. One: what a tile adds is there. */
 __device__ inline void keep_ready(const run &r, hand &h) {
     place_of_hand from = {0, 0};
     for (int adding = 0;; from.next()) {
@@ -250,8 +239,8 @@ __device__ inline void keep_ready(const run &r, hand &h) {
         hand_arrive(&h.ready[adding++ % TURNS]);
     }
 }
-/* The other: when a tile's stores are done, its flags say so. */
-__device__ inline void keep_stored(const run &r, hand &h) {
+/* The other: when a tile has been sent, its flags say so. */
+__device__ inline void keep_sent(const run &r, hand &h) {
     place_of_hand from = {0, 0};
     for (int sent = 0;; from.next()) {
         barrier_wait(shared_address(&h.full[from.slot]), from.parity);
@@ -259,7 +248,7 @@ __device__ inline void keep_stored(const run &r, hand &h) {
         hand_arrive(&h.empty[from.slot]);
         if (!t.more) return;
         if (ADDS && t.adds) continue;
-        barrier_wait(shared_address(&h.stored[sent % TURNS]), (u32)(sent / TURNS & 1));
+        barrier_wait(shared_address(&h.sent[sent % TURNS]), (u32)(sent / TURNS & 1));
         sent++;
         proxy_fence();
         if (!h.lost) raise_all(r, t.first_signal, t.nsignals);
@@ -279,8 +268,14 @@ struct passing {
 
 #if SIGNALS
 using way_out = outbox;
+__device__ inline way_out make_way(u32 room, int group, hand &h) {
+    return {room, h, group, 0};
+}
 #else
 using way_out = outlet;
+__device__ inline way_out make_way(u32 room, int group, hand &) {
+    return {room, group, 0};
+}
 #endif
 
 /* The thread that leads: what is added to chunk i of a tile goes to where the sum will be. */
@@ -308,15 +303,13 @@ __device__ __forceinline__ void add_late(const run &r, const maps &maps, hand &h
 /* A tile that is passed on, or will be while the next one is multiplied (mainloop.cuh); its row stays in its slot until
  * then. Multiplying the next tile needs no sum of this one. */
 __device__ inline void pass_begin(const run &r, const maps &maps, hand &h, passing &now) {
-    if constexpr (ADDS) {
-        if (!h.tile[now.slot].adds) return;
-        if (threadIdx.x % 128 == 0) {
-            barrier_wait(shared_address(&h.ready[now.adding % TURNS]), (u32)(now.adding / TURNS & 1));
-            proxy_fence();
-            load_added(r, maps, h, now, 0);
-        }
-        now.adding++;
+    if (!ADDS || !h.tile[now.slot].adds) return;
+    if (threadIdx.x % 128 == 0) {
+        barrier_wait(shared_address(&h.ready[now.adding % TURNS]), (u32)(now.adding / TURNS & 1));
+        proxy_fence();
+        load_added(r, maps, h, now, 0);
     }
+    now.adding++;
 }
 /* Where a thread that leads stores itself: what is gathered is multiplied for the rank that has it. */
 __device__ inline void store_one(const run &r, const maps &maps, const hand &h, const passing &now, u32 chunk, int row,
@@ -330,25 +323,21 @@ __device__ inline void pass_end(hand &h, const passing &now) {
     if (threadIdx.x % 32 == 0) hand_arrive(&h.empty[now.slot]);
 }
 /* Chunk i, a constant, of a tile that is passed on late. */
-template <class O>
 __device__ __forceinline__ void pass_late(const run &r, const maps &maps, hand &h, passing &now, const rounded &tile,
-                                          int i, O &out) {
-    auto store = [&](u32 chunk, int row, int column) { store_one(r, maps, h, now, chunk, row, column); };
-    if constexpr (ADDS) {
-        if (h.tile[now.slot].adds)
-            add_late(r, maps, h, now, tile, i);
-        else
-            store_chunk(tile, i, out, store);
-    } else {
-        store_chunk(tile, i, out, store);
-    }
+                                          int i, way_out &out) {
+    if (ADDS && h.tile[now.slot].adds)
+        add_late(r, maps, h, now, tile, i);
+    else
+        store_chunk(tile, i, out,
+                    [&](u32 chunk, int row, int column) { store_one(r, maps, h, now, chunk, row, column); });
     if (i == LATE - 1) pass_end(h, now);
 }
 
-__device__ inline void multiply_tiles(const run &r, const maps &maps, const stages &m, hand &h, way_out &out,
-                                      u32 sums) {
+/* `room`: shared memory of each group's chunks, then of a chunk of each that is added to. */
+__device__ inline void multiply_tiles(const run &r, const maps &maps, const stages &m, hand &h, u32 room) {
     int group = (int)threadIdx.x / 128, turn = 0;
-    passing now = {group, TOGETHER ? group * EACH : 0, 0, 0, 0, sums};
+    way_out out = make_way(room + (u32)(group * CHUNKS * CHUNK_BYTES), group, h);
+    passing now = {group, TOGETHER * group * EACH, 0, 0, 0, room + (u32)((CONSUMERS * CHUNKS + group) * CHUNK_BYTES)};
     rounded done; /* the tile before, which is passed on late */
     ring at = {0, 0};
     place_of_hand from = {0, 0};
@@ -364,12 +353,9 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
             continue;
         }
         float c[HALVES][COLUMNS / 8][4];
-        int last = multiply_slabs(
-            c, at, r.c.slabs, m, now.first,
-            [&](int i) {
-                if (turn) pass_late(r, maps, h, now, done, i, out);
-            },
-            [](int) {});
+        int last = multiply_slabs(c, at, r.c.slabs, m, now.first, [&](int i) {
+            if (turn) pass_late(r, maps, h, now, done, i, out);
+        });
         if (!TOGETHER) give_turn(1 - group);
         multiply_finish(c, last, m);
         now.slot = from.slot;
@@ -393,6 +379,7 @@ extern "C" __global__ void __launch_bounds__(128 * (CONSUMERS + 1), 1)
     extern __shared__ char memory[];
     __shared__ alignas(8) u64 barriers[BARRIERS];
     __shared__ alignas(16) hand h;
+    __shared__ putting put;
     const stages m = {align_stages(memory), shared_address(barriers), shared_address(barriers) + 8 * STAGES};
     if (threadIdx.x == 0) {
         init_stages(m);
@@ -401,14 +388,17 @@ extern "C" __global__ void __launch_bounds__(128 * (CONSUMERS + 1), 1)
             barrier_init(shared_address(&h.empty[s]), 4 * CONSUMERS + 2 * SIGNALS + ADDS);
         }
         for (int t = 0; t < TURNS; t++) {
-            barrier_init(shared_address(&h.stored[t]), 1);
+            barrier_init(shared_address(&h.sent[t]), 1);
             barrier_init(shared_address(&h.ready[t]), 1);
         }
         for (int g = 0; g < CONSUMERS; g++) {
             barrier_init(shared_address(&h.added[g]), 1);
-            for (int i = 0; i < CHUNKS; i++)
-                barrier_init(shared_address(&h.chunk[g][i]), 1), barrier_init(shared_address(&h.chunk_free[g][i]), 1);
+            for (int i = 0; i < CHUNKS; i++) {
+                barrier_init(shared_address(&h.passed[g][i]), 1);
+                barrier_init(shared_address(&h.read[g][i]), 1);
+            }
         }
+        if (PUTTER) init_putting(put);
         h.lost = 0;
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
@@ -419,27 +409,24 @@ extern "C" __global__ void __launch_bounds__(128 * (CONSUMERS + 1), 1)
     if (threadIdx.x >= 128 * CONSUMERS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(ADDS ? 72 : 88));
         int warp = (int)threadIdx.x / 32 - 4 * CONSUMERS;
+        bool leads = threadIdx.x % 32 == 0;
         if (warp == 0) load_tiles(r, maps, m, h);
-        if (SIGNALS && warp == 1 && threadIdx.x % 32 == 0) send_tiles(r, maps, h, room);
-        if (SIGNALS && warp == 2 && threadIdx.x % 32 == 0) keep_stored(r, h);
-        if (ADDS && warp == 3 && threadIdx.x % 32 == 0) keep_ready(r, h);
+        if (SIGNALS && warp == 1 && leads) send_tiles(r, maps, h, room);
+        if (SIGNALS && warp == 2 && leads) keep_sent(r, h);
+        if (ADDS && warp == 3 && leads) keep_ready(r, h);
+        if (PUTTER && warp == 1 && leads) put_pieces(r, put, room + (u32)(CONSUMERS * CHUNKS * CHUNK_BYTES));
+        if (PUTTER && warp == 2 && leads) tell_pieces(r, put);
         __syncwarp();
         if (warp) move_pieces(r);
         __syncwarp();
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(ADDS ? 216 : 208));
-        int group = (int)threadIdx.x / 128;
-#if SIGNALS
-        way_out out = {room + (u32)(group * CHUNKS * CHUNK_BYTES), h, group, 0};
-#else
-        way_out out = {room + (u32)(group * CHUNKS * CHUNK_BYTES), group, 0};
-#endif
-        multiply_tiles(r, maps, m, h, out, room + (u32)((CONSUMERS * CHUNKS + group) * CHUNK_BYTES));
+        multiply_tiles(r, maps, m, h, room);
         move_pieces(r);
     }
     __syncthreads();
     if (threadIdx.x || !is_last(c.work + ENDED, gridDim.x)) return;
     *c.epoch = epoch;
-    c.work[TILES] = c.work[PIECES] = c.work[GIVEN_UP] = 0;
+    c.work[TILES] = c.work[PUTS] = c.work[PIECES] = c.work[GIVEN_UP] = 0;
     for (int i = 0; i < c.nboxes && word_load(c.w.aborted); i++) c.work[DONE + i] = 0; /* pieces that were left */
 }

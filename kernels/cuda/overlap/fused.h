@@ -9,7 +9,7 @@ enum { CUDA_FUSED_RANKS = 8 };
 struct cuda_fused_call {
     CUdeviceptr part[CUDA_FUSED_RANKS], a, out, whole, epoch, work, tiles, boxes, pieces, waits, signals;
     int64_t staged[2], slots[2], sums[2];
-    int32_t ntiles, nboxes, npieces, copies, me, begun, slabs, k, columns, owned;
+    int32_t ntiles, nboxes, nputs, npieces, copies, me, begun, slabs, k, columns, owned;
     uint32_t adds;
     struct cuda_watch watch;
 };

@@ -1,4 +1,4 @@
-/* Movers of fused.cu: warps that put rows to peers, add slots, and copy, piece by piece. */
+/* Movers of fused.cu: warps that add slots, and copy, piece by piece. */
 #ifndef MT_KERNELS_CUDA_OVERLAP_MOVERS_CUH
 #define MT_KERNELS_CUDA_OVERLAP_MOVERS_CUH
 
@@ -28,20 +28,6 @@ template <class element> struct unit {
         for (int i = 0; i < VECS; i++) v[i].set(x + i * EACH_VEC);
     }
 };
-
-/* Contiguous bytes, a multiple of 16. */
-__device__ inline void move_bytes(char *to, const char *from, i64 bytes) {
-    constexpr int DEEP = 8;
-    i64 n = bytes / 16, i = (i64)threadIdx.x % 32;
-    for (; i + 32 * (DEEP - 1) < n; i += 32 * DEEP) {
-        uint4 word[DEEP];
-#pragma unroll
-        for (int d = 0; d < DEEP; d++) word[d] = __ldcg((const uint4 *)from + i + 32 * d);
-#pragma unroll
-        for (int d = 0; d < DEEP; d++) ((uint4 *)to)[i + 32 * d] = word[d];
-    }
-    for (; i < n; i += 32) ((uint4 *)to)[i] = __ldcg((const uint4 *)from + i);
-}
 
 /* For each unit of `rows` by `columns`: read(place) DEEP times, then write(place, what was read); places in a matrix of
  * `stride` columns. */
@@ -120,21 +106,6 @@ __device__ inline void copy_sums(const run &r, const box_row &box, const piece_r
     };
     move_units<8>(p.rows, box.columns, c.columns, read, write);
 }
-__device__ inline void put_rows(const run &r, const box_row &box, const piece_row &p) {
-    const call &c = r.c;
-    const TYPE *from = c.a + (i64)(box.from_row + p.row) * c.k + box.column;
-    TYPE *to = (TYPE *)(c.part[box.peer] + c.staged[r.copy]) + (i64)(box.row + p.row) * c.k + box.column;
-    if (box.columns == c.k) {
-        move_bytes((char *)to, (const char *)from, (i64)p.rows * c.k * (int)sizeof(TYPE));
-        return;
-    }
-    auto read = [&](int at) {
-        unit<TYPE> x;
-        x.read(from + at);
-        return x;
-    };
-    move_units<8>(p.rows, box.columns, c.k, read, [&](int at, const unit<TYPE> &x) { x.write(to + at); });
-}
 /* Of the operand, to where it is kept. */
 __device__ inline void copy_operand(const run &r, const box_row &box, const piece_row &p) {
     const call &c = r.c;
@@ -152,7 +123,7 @@ __device__ inline void copy_operand(const run &r, const box_row &box, const piec
 __device__ inline void move_pieces(const run &r) {
     for (;;) {
         int i = 0;
-        if (threadIdx.x % 32 == 0) i = (int)atomicAdd(r.c.work + PIECES, 1);
+        if (threadIdx.x % 32 == 0) i = r.c.nputs + (int)atomicAdd(r.c.work + PIECES, 1);
         i = __shfl_sync(~0u, i, 0);
         if (i >= r.c.npieces) return;
         const piece_row p = r.c.pieces[i];
@@ -160,7 +131,6 @@ __device__ inline void move_pieces(const run &r) {
         if (!await_all<WARP>(r, box.first_wait, box.nwaits)) return;
         __syncwarp();
         switch (box.kind) {
-        case PUT: put_rows(r, box, p); break;
         case SUM: add_slots(r, box, p); break;
         case COPY_SUM: copy_sums(r, box, p); break;
         case COPY_OPERAND: copy_operand(r, box, p); break;

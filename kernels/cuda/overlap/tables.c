@@ -142,8 +142,10 @@ static void order_tiles(const struct mt_overlap *p, const struct mt_overlap_sche
  * A rank's own tile takes over its sum: it awaits the peer's tile before it is stored, and the sum's row goes away.
  * Unlike all other waits this one is for the same epoch, so the order must not make a circle: own tile i comes after
  * more than i tiles for the peer, which has its tiles for this rank in the order of this rank's own. So what a tile
- * awaits has fewer tiles for peers before it than the tile itself, on any number of multiprocessors. LAG more of them
- * hide what the peer's tile takes on its way. */
+ * awaits has fewer tiles for peers before it than the tile itself, on any number of multiprocessors. LAG more for each
+ * block hide what the peer's tile takes on its way: it is sent while the block multiplies the next, or two. */
+
+enum { LAG = 2 };
 
 /* Tiles of some kind, in order. */
 static int select_tiles(const struct mt_overlap_schedule *s, const int *order, enum mt_overlap_tile_kind kind,
@@ -154,11 +156,24 @@ static int select_tiles(const struct mt_overlap_schedule *s, const int *order, e
     return count;
 }
 
+/* Blocks keep step, and would find a tile of their own in each turn, or in none, where mix + 1 divides their number:
+ * from turn to turn it comes one place earlier among those for peers. */
+static void stagger(const struct mt_overlap_schedule *s, int mix, int blocks, int *merged, int count) {
+    int group = mix + 1;
+    if (group < 2 || blocks % group) return;
+    for (int i = 0; i + group <= count; i += group) {
+        int last = i + group - 1, to = last - i / blocks % group, own = merged[last];
+        bool regular = s->tiles[own].to == MT_OVERLAP_SLOTS;
+        for (int k = i; k < last; k++) regular &= s->tiles[merged[k]].to != MT_OVERLAP_SLOTS;
+        for (int k = last; k > to && regular; k--) merged[k] = merged[k - 1];
+        if (regular) merged[to] = own;
+    }
+}
+
 /* merged[ntiles]: the order without sums; sum_of[ntiles]: a tile's sum, or -1. Returns how many are in the order. A
  * part of a schedule that has not all sums stays as it is. */
-static int merge_sums(const struct mt_overlap *p, const struct mt_overlap_schedule *s, const int *order, int *merged,
-                      int *sum_of) {
-    int LAG = getenv("MT_LAG") ? atoi(getenv("MT_LAG")) : 64;
+static int merge_sums(const struct mt_overlap *p, const struct mt_overlap_schedule *s, const int *order, int blocks,
+                      int *merged, int *sum_of) {
     int *own = mt_calloc(2 * (size_t)s->ntiles + 1, sizeof *own), *sums = own + s->ntiles;
     int nown = select_tiles(s, order, MT_TILE_MATMUL, MT_OVERLAP_SLOTS, own);
     int nsums = select_tiles(s, order, MT_TILE_ADD, MT_OVERLAP_OUT, sums);
@@ -173,9 +188,10 @@ static int merge_sums(const struct mt_overlap *p, const struct mt_overlap_schedu
             passed++;
         else
             merged[count++] = order[i], before++;
-        while (taken < passed && before >= least(others, taken + 1 + LAG)) merged[count++] = own[taken++];
+        while (taken < passed && before >= least(others, taken + 1 + LAG * blocks)) merged[count++] = own[taken++];
     }
     free(own);
+    if (merges) stagger(s, p->mix, blocks, merged, count);
     return merges ? count : s->ntiles;
 }
 
@@ -235,7 +251,7 @@ static void make_few(int me, const struct mt_overlap_schedule *s, struct cuda_fu
     }
 }
 
-void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s,
+void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s, int blocks,
                             struct cuda_fused_tables *to) {
     int of_tiles = 0;
     for (int t = 0; t < s->ntiles; t++) of_tiles += s->tiles[t].nwaits;
@@ -254,9 +270,10 @@ void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_
     int *order = mt_new(&to->arena, int, s->ntiles), *merged = mt_new(&to->arena, int, s->ntiles);
     int *sum_of = mt_new(&to->arena, int, s->ntiles), *first_put = mt_new(&to->arena, int, s->ntiles + 1), j = 0;
     order_tiles(p, s, mt_new(&to->arena, struct ordered, s->ntiles), order);
-    int count = merge_sums(p, s, order, merged, sum_of);
+    int count = merge_sums(p, s, order, blocks, merged, sum_of);
     for (; j < s->nputs && s->puts[j].tile < 0; j++)
         if (!p->engines) add_put(p, s, j, to);
+    to->nputs = to->npieces;
     for (int t = 0; t <= s->ntiles; t++) {
         while (j < s->nputs && s->puts[j].tile < t) j++;
         first_put[t] = j;

@@ -34,11 +34,13 @@ struct cuda_fused_tables {
     struct piece_row *pieces;
     struct wait_row *waits;
     struct signal_row *signals;
+    int nputs; /* pieces that are put, before all others */
     int ntiles, nboxes, npieces, nwaits, nsignals, tiles_capacity, boxes_capacity, pieces_capacity;
 };
 
-/* Make rank `me`'s of a schedule, in tables->arena, which the caller releases; *tables is zero before. */
+/* Make rank `me`'s of a schedule, for so many blocks, in tables->arena, which the caller releases; *tables is zero
+ * before. */
 void cuda_fused_tables_make(const struct mt_overlap *problem, int me, const struct mt_overlap_schedule *schedule,
-                            struct cuda_fused_tables *tables);
+                            int blocks, struct cuda_fused_tables *tables);
 
 #endif

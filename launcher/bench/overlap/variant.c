@@ -11,8 +11,8 @@
 
 /* A turn is so many slices of about this time, of which the fastest counts: what else a host does hits the others. At
  * least so many instances where they are captured, each after the one before. */
-static const double slice_s = 0.004, short_s = 0.0005;
-enum { SLICES = 3, LEAST_CAPTURED = 20, MOST_INSTANCES = 256 };
+static const double slice_s = 0.016, short_s = 0.0005;
+enum { SLICES = 1, LEAST_CAPTURED = 20, MOST_INSTANCES = 256 };
 _Static_assert(LEAST_CAPTURED % 2 == 0, "epochs before a capture");
 /* There should be time for so many rounds of all variants. */
 enum { ROUNDS = 10 };

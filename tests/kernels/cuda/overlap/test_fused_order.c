@@ -20,8 +20,9 @@ static int draw(int bound) {
 /* ---- kernels ---- */
 
 enum doing { TAKES, LOADS, STORES, MOVES, ENDED };
-struct agent { /* a block that multiplies, and then moves; or a mover */
+struct agent { /* a block that multiplies, and then moves; one that puts; or a mover */
     enum doing doing;
+    bool puts;
     int row;    /* of a tile, or piece */
     int unsaid; /* the tile before, whose flags are raised while this one is multiplied; -1: none */
 };
@@ -29,9 +30,9 @@ struct rank {
     struct mt_overlap_schedule schedule;
     struct cuda_fused_tables tables;
     struct agent agents[AGENTS];
-    int nagents, tiles, pieces; /* taken */
-    bool few;                   /* few.cu: a tile's flags are raised before it is added to */
-    int *flags, *moved;         /* moved: pieces of a box */
+    int nagents, tiles, puts, pieces; /* taken */
+    bool few;                         /* few.cu: a tile's flags are raised before it is added to */
+    int *flags, *moved;               /* moved: pieces of a box */
 };
 
 /* Of epoch 1: what is for the epoch before is there. */
@@ -49,9 +50,10 @@ static void raise_all(struct rank *ranks, const struct rank *r, int first, int c
 }
 
 static void take_piece(struct rank *r, struct agent *a) {
-    a->row = r->pieces;
-    a->doing = r->pieces < r->tables.npieces ? MOVES : ENDED;
-    r->pieces += a->doing == MOVES;
+    int *taken = a->puts ? &r->puts : &r->pieces;
+    a->row = *taken;
+    a->doing = *taken < (a->puts ? r->tables.nputs : r->tables.npieces) ? MOVES : ENDED;
+    *taken += a->doing == MOVES;
 }
 
 static void say(struct rank *ranks, const struct rank *r, struct agent *a) {
@@ -102,12 +104,13 @@ static void simulate(struct rank *ranks, int n, const struct mt_overlap *p) {
     for (int r = 0; r < n; r++) {
         struct rank *rank = &ranks[r];
         int blocks = 1 + draw(draw(2) ? 3 : AGENTS - 4);
-        rank->nagents = blocks + 1 + draw(3), rank->tiles = rank->pieces = 0;
+        rank->nagents = blocks + 2 + draw(3), rank->tiles = rank->puts = 0;
+        rank->pieces = rank->tables.nputs;
         rank->few = mt_overlap_fused_few(p);
         memset(rank->flags, 0, (size_t)mt_overlap_nflags(p) * sizeof *rank->flags);
         memset(rank->moved, 0, (size_t)rank->tables.nboxes * sizeof *rank->moved);
         for (int i = 0; i < rank->nagents; i++) {
-            rank->agents[i] = (struct agent){TAKES, 0, -1};
+            rank->agents[i] = (struct agent){TAKES, i == blocks, 0, -1};
             if (i >= blocks) take_piece(rank, &rank->agents[i]);
         }
     }
@@ -209,7 +212,7 @@ int main(void) {
         few += mt_overlap_fused_few(&p);
         for (int r = 0; r < n; r++) {
             mt_overlap_schedule(&p, r, &ranks[r].schedule);
-            cuda_fused_tables_make(&p, r, &ranks[r].schedule, &ranks[r].tables);
+            cuda_fused_tables_make(&p, r, &ranks[r].schedule, 1 + draw(8), &ranks[r].tables);
             ranks[r].flags = mt_calloc((size_t)mt_overlap_nflags(&p), sizeof(int));
             ranks[r].moved = mt_calloc((size_t)ranks[r].tables.nboxes + 1, sizeof(int));
             if (p.form != MT_OVERLAP_GATHER) count_sums(&p, &ranks[r], r);

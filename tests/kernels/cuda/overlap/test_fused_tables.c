@@ -40,7 +40,7 @@ static void pose(struct job *job, enum mt_overlap_form form, int number) {
     CHECK_OK(mt_overlap_check(p, &err), err);
     for (int r = 0; r < RANKS; r++) {
         mt_overlap_schedule(p, r, &job->schedules[r]);
-        cuda_fused_tables_make(p, r, &job->schedules[r], &job->tables[r]);
+        cuda_fused_tables_make(p, r, &job->schedules[r], 4, &job->tables[r]);
     }
 }
 
