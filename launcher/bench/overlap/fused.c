@@ -1,8 +1,7 @@
 /* Rates of one kernel, from the medians of its parts.
  *
  *   a tile       of a kernel of tiles alone, which stores them locally: its time after the launch, by whole rounds of
- *                the multiprocessors. Where tiles add what the peer sent, of the kernel when nothing is awaited, if
- *                that takes longer
+ *                the multiprocessors; longer where tiles add what the peer sent
  *   the sums     by movers beside the tiles, from a kernel of sums alone
  *   latency      half the time of a kernel of flags alone, less what that half has of its launch; of sums, which have
  *                flags after flags, a part of what a kernel of nothing does not take
@@ -34,6 +33,8 @@ static const double stores_rate = 0.93, engine_begin_s = 2.2e-6, engine_put_s = 
 /* How many times as long tiles take beside copy engines; and where slabs are rotated, so that tiles read other parts of
  * B at a time. */
 static const double beside_engines = 1.06, in_rotation = 1.08;
+/* How many times as long tiles take beside tiles that add and what is sent: two H200, four shapes. */
+static const double beside_sums = 1.08;
 
 static bool same_tiles(const struct mt_overlap *a, const struct mt_overlap *b) {
     return a->tile[0] == b->tile[0] && a->tile[1] == b->tile[1] && mt_overlap_fused_few(a) == mt_overlap_fused_few(b);
@@ -62,8 +63,7 @@ static struct own find_own(const struct mt_bench_case *c, const struct mt_overla
     if (mt_overlap_fused_few(p)) at_once = mt_overlap_few_of(p, c->bench->rank, own.workers).workers;
     for (int t = 0; t < tiles->schedule.ntiles; t++) ntiles += tiles->schedule.tiles[t].kind == MT_TILE_MATMUL;
     double tiles_s = mt_bench_own_median(c, tiles), sums_s = mt_bench_own_median(c, sums);
-    if (mt_overlap_fused_adds(p))
-        tiles_s = fmax(tiles_s, mt_bench_own_median(c, mt_bench_fused_part_of(c, MT_BENCH_TOGETHER, p)));
+    if (mt_overlap_fused_adds(p)) tiles_s *= beside_sums;
     if (!mt_overlap_fused_few(p)) own.begin_s = fmin(launch_s, tiles_s / 3);
     own.each_s = (tiles_s - own.begin_s) / fmax(1, ceil((double)ntiles / at_once));
     if (sums)

@@ -3,7 +3,8 @@
  * device that computes nothing stands for the GPUs. Of each case the forms are predicted and one is chosen; the mean
  * error, and how often the choice is within 2% of the best, are at least as good as they have been.
  *
- * Not of sums by chunks, whose GEMMs add since: constants of rates.c and predict.c for these wait for new times.
+ * Not of sums by chunks, whose GEMMs add since, nor of what one kernel sends itself, but for few rows, since it sends
+ * otherwise since: constants of rates.c, fused.c and predict.c for these wait for new times.
  *
  *     mpirun -n 2 mpi_bench_overlap_predictions [-v] [FILE]        // -v: each form of each case
  *
