@@ -365,19 +365,12 @@ __device__ inline void chunk_add(const u32 (&c)[COLUMNS / 8][2], int n, u32 to) 
 struct outlet {
     u32 room;
     int group, count;
-    __device__ inline u32 place(int i) const {
-        return room + (u32)((count + i) % CHUNKS * CHUNK_BYTES);
-    }
     /* A chunk is in shared memory: the thread that leads calls store(memory). Before the barrier it has seen that the
      * memory of the next chunk is free. */
     template <class C, class F> __device__ __forceinline__ void pass(const C &c, int n, F store) {
-        chunk_write(c, n, place(0));
-        put(store);
-    }
-    template <class F> __device__ __forceinline__ void put(F store) {
         bool leads = threadIdx.x % 128 == 0;
-        u32 to = place(0);
-        count++;
+        u32 to = room + (u32)(count++ % CHUNKS * CHUNK_BYTES);
+        chunk_write(c, n, to);
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         if (leads) stores_read<CHUNKS - 2>();
         asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory");

@@ -49,8 +49,8 @@ struct call {
     RESULT *out;
     TYPE *whole;
     u64 *epoch; /* of the last run */
-    /* Tiles, pieces given out; blocks that have ended, or in few.cu take no more; then of each box the pieces that are
-     * done. */
+    /* Tiles, puts, other pieces given out; blocks that have ended, or in few.cu take no more; then of each box the
+     * pieces that are done. */
     u32 *work;
     const tile_row *tiles;
     const box_row *boxes;

@@ -13,9 +13,12 @@
 #include "kernels/cuda/overlap/fused.h"
 #include "kernels/cuda/overlap/tables.h"
 
-enum { WORK_HEAD = 5, CHUNK_ELEMENTS = 64 * 64, STORE_ROWS = 64, SEND_ROWS = 16, PUT_ROOM_BYTES = 32 << 10 };
+enum { CHUNK_ELEMENTS = 64 * 64, STORE_ROWS = 64 };
+enum { SEND_ROWS = 16, PUT_ROOM_BYTES = 8 * 4096 }; /* as in fused.cu; as in putter.cuh, PUT_SLOTS of PUT_BYTES */
 
 /* ---- as in call.cuh ---- */
+
+enum { WORK_HEAD = 5 };
 
 struct maps {
     CUtensorMap a, b, staged[2], to[2][CUDA_FUSED_RANKS], slot[2], sum;
@@ -132,10 +135,6 @@ static bool lies_well(const void *address) {
     return (uintptr_t)address % 16 == 0;
 }
 
-static bool has_putter(const struct mt_overlap *p) {
-    return p->form == MT_OVERLAP_GATHER && p->n > 1 && !p->engines;
-}
-
 /* Chunks of a tile that each of two groups has in shared memory on their way out; bytes there beside what tiles alone
  * have: of rows on their way to peers; or, where tiles add, of a whole tile that is sent while others are multiplied,
  * and of a chunk of each group that is added to. */
@@ -144,7 +143,7 @@ struct room {
     int64_t beside_bytes;
 };
 static struct room room_of(const struct mt_overlap *p, const struct gemm_tile *tile) {
-    struct room room = {tile->together ? 2 : 4, has_putter(p) ? PUT_ROOM_BYTES : 0};
+    struct room room = {tile->together ? 2 : 4, cuda_fused_has_putter(p) ? PUT_ROOM_BYTES : 0};
     if (!mt_overlap_fused_adds(p)) return room;
     int all = tile->rows * tile->columns / 2 / CHUNK_ELEMENTS;
     room.beside_bytes = 2 * (all - room.outlet + 1) * CHUNK_ELEMENTS * mt_type_size(p->wire);
@@ -298,15 +297,16 @@ static enum mt_status launch(const struct cuda_queue *queue, const struct cuda_o
              cuda_type(p->type), cuda_type(p->type), cuda_type(gather ? p->out : p->wire), o->operands->trans_a,
              !o->operands->trans_b, tile->rows, tile->columns, tile->together,
              gemm_tile_stages(cuda, tile, room.beside_bytes), spread, streamed, cuda_type(p->wire), cuda_type(p->out),
-             p->n, !gather, mt_overlap_fused_adds(p), room.outlet, has_putter(p));
+             p->n, !gather, mt_overlap_fused_adds(p), room.outlet, cuda_fused_has_putter(p));
     if ((st = cuda_kernel(cuda, "fused", definitions, "overlap_fused", shared_bytes, &kernel, err))) return st;
     struct cuda_overlap_run run;
     if (p->engines) {
         cuda_overlap_run_init(&run, queue, o);
         if ((st = put_all(&run, err))) return st;
     }
-    /* A block with a tile, or with pieces for all of its movers and consumers. */
-    int64_t wanted = largest(largest(call->ntiles, divide_up(call->npieces, 8)), 1);
+    /* A block with a tile, with a piece that is put, or with pieces for all of its movers and consumers. */
+    int64_t moved = divide_up(call->npieces - call->nputs, 8);
+    int64_t wanted = largest(largest(call->ntiles, call->nputs), largest(moved, 1));
     st = cuda_launch(queue, kernel, least(wanted, cuda->nsm), GEMM_TILE_THREADS, shared_bytes, (void *[]){&maps, call},
                      err);
     return st || !p->engines ? st : cuda_overlap_join(&run, err);

@@ -163,7 +163,7 @@ __device__ inline void load_tiles(const run &r, const maps &maps, const stages &
 
 /* ---- sending ---- */
 
-/* As outlet (mainloop.cuh), of chunks that a thread beside stores. */
+/* As outlet (mainloop.cuh), but a thread beside stores the chunks, in its own way. */
 struct outbox {
     u32 room;
     hand &h;
@@ -222,6 +222,7 @@ __device__ inline void send_tiles(const run &r, const maps &maps, hand &h, u32 r
                 count[g]++;
             }
         stores_done();
+        proxy_fence();
         hand_arrive(&h.sent[sent++ % TURNS]);
     }
 }
@@ -235,7 +236,7 @@ __device__ inline void keep_ready(const run &r, hand &h) {
         hand_arrive(&h.empty[from.slot]);
         if (!t.more) return;
         if (!t.adds) continue;
-        if (!await_all<THREAD>(r, t.first_ready, t.nready)) h.lost = 1;
+        await_all<THREAD>(r, t.first_ready, t.nready); /* who gives up adds what is there */
         hand_arrive(&h.ready[adding++ % TURNS]);
     }
 }
@@ -250,7 +251,6 @@ __device__ inline void keep_sent(const run &r, hand &h) {
         if (ADDS && t.adds) continue;
         barrier_wait(shared_address(&h.sent[sent % TURNS]), (u32)(sent / TURNS & 1));
         sent++;
-        proxy_fence();
         if (!h.lost) raise_all(r, t.first_signal, t.nsignals);
     }
 }

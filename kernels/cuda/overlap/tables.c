@@ -141,9 +141,10 @@ static void order_tiles(const struct mt_overlap *p, const struct mt_overlap_sche
  *
  * A rank's own tile takes over its sum: it awaits the peer's tile before it is stored, and the sum's row goes away.
  * Unlike all other waits this one is for the same epoch, so the order must not make a circle: own tile i comes after
- * more than i tiles for the peer, which has its tiles for this rank in the order of this rank's own. So what a tile
- * awaits has fewer tiles for peers before it than the tile itself, on any number of multiprocessors. LAG more for each
- * block hide what the peer's tile takes on its way: it is sent while the block multiplies the next, or two. */
+ * more than i tiles for the peer, or after all of them, where none for the peer waits for it. The peer has its tiles
+ * for this rank in the order of this rank's own, so what a tile awaits has fewer tiles for peers before it than the
+ * tile itself, on any number of multiprocessors. LAG more for each block hide what the peer's tile takes on its way: it
+ * is sent while the block multiplies the next, or two. */
 
 enum { LAG = 2 };
 
@@ -251,6 +252,10 @@ static void make_few(int me, const struct mt_overlap_schedule *s, struct cuda_fu
     }
 }
 
+bool cuda_fused_has_putter(const struct mt_overlap *p) {
+    return p->form == MT_OVERLAP_GATHER && p->n > 1 && !p->engines;
+}
+
 void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s, int blocks,
                             struct cuda_fused_tables *to) {
     int of_tiles = 0;
@@ -273,7 +278,7 @@ void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_
     int count = merge_sums(p, s, order, blocks, merged, sum_of);
     for (; j < s->nputs && s->puts[j].tile < 0; j++)
         if (!p->engines) add_put(p, s, j, to);
-    to->nputs = to->npieces;
+    if (cuda_fused_has_putter(p)) to->nputs = to->npieces;
     for (int t = 0; t <= s->ntiles; t++) {
         while (j < s->nputs && s->puts[j].tile < t) j++;
         first_put[t] = j;

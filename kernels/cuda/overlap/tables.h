@@ -2,6 +2,7 @@
 #ifndef MT_KERNELS_CUDA_OVERLAP_TABLES_H
 #define MT_KERNELS_CUDA_OVERLAP_TABLES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/base/arena.h"
@@ -34,9 +35,12 @@ struct cuda_fused_tables {
     struct piece_row *pieces;
     struct wait_row *waits;
     struct signal_row *signals;
-    int nputs; /* pieces that are put, before all others */
+    int nputs; /* the first pieces: those of the thread that puts */
     int ntiles, nboxes, npieces, nwaits, nsignals, tiles_capacity, boxes_capacity, pieces_capacity;
 };
+
+/* Whether one thread of each block puts rows to peers (putter.cuh). */
+bool cuda_fused_has_putter(const struct mt_overlap *problem);
 
 /* Make rank `me`'s of a schedule, for so many blocks, in tables->arena, which the caller releases; *tables is zero
  * before. */

@@ -100,17 +100,30 @@ static bool step(struct rank *ranks, struct rank *r, struct agent *a) {
     return false;
 }
 
+/* After an epoch all flags are there that anything of it or of the next awaits; but none of a rank's own where tiles
+ * add, or rows are few: those await only peers. */
+static void check_flags(const struct rank *r, const struct mt_overlap *p, int me) {
+    for (int w = 0; w < r->tables.nwaits; w++) {
+        const struct wait_row *wait = &r->tables.waits[w];
+        if (wait->from == me && (r->few || mt_overlap_fused_adds(p))) continue;
+        CHECK(r->flags[wait->place / 8] == wait->count, "%s of %lld by %lld by %lld: rank %d has %d of %d from %d",
+              mt_overlap_name(p->form), (long long)p->m, (long long)p->cols, (long long)p->k, me,
+              r->flags[wait->place / 8], wait->count, wait->from);
+    }
+}
+
 static void simulate(struct rank *ranks, int n, const struct mt_overlap *p) {
     for (int r = 0; r < n; r++) {
         struct rank *rank = &ranks[r];
         int blocks = 1 + draw(draw(2) ? 3 : AGENTS - 4);
-        rank->nagents = blocks + 2 + draw(3), rank->tiles = rank->puts = 0;
+        int putters = cuda_fused_has_putter(p);
+        rank->nagents = blocks + putters + 1 + draw(3), rank->tiles = rank->puts = 0;
         rank->pieces = rank->tables.nputs;
         rank->few = mt_overlap_fused_few(p);
         memset(rank->flags, 0, (size_t)mt_overlap_nflags(p) * sizeof *rank->flags);
         memset(rank->moved, 0, (size_t)rank->tables.nboxes * sizeof *rank->moved);
         for (int i = 0; i < rank->nagents; i++) {
-            rank->agents[i] = (struct agent){TAKES, i == blocks, 0, -1};
+            rank->agents[i] = (struct agent){TAKES, i >= blocks && i < blocks + putters, 0, -1};
             if (i >= blocks) take_piece(rank, &rank->agents[i]);
         }
     }
@@ -133,6 +146,7 @@ static void simulate(struct rank *ranks, int n, const struct mt_overlap *p) {
             CHECK(ranks[r].agents[i].doing == ENDED,
                   "rank %d of %d: agent %d waits in vain, %s of %lld by %lld by %lld", r, n, i,
                   mt_overlap_name(p->form), (long long)p->m, (long long)p->cols, (long long)p->k);
+    for (int r = 0; r < n; r++) check_flags(&ranks[r], p, r);
 }
 
 /* ---- what is added ---- */
