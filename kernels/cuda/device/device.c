@@ -12,6 +12,7 @@
 #include "kernels/cuda/driver/facts.h"
 #include "kernels/cuda/jit/jit.h"
 #include "kernels/cuda/driver/nvml.h"
+#include "kernels/cuda/nccl/comm.h"
 #include "kernels/cuda/overlap/fused.h"
 #include "kernels/device/facts.h"
 
@@ -173,7 +174,8 @@ static void close_device(struct mt_device *base) {
         if (device->tail) cuEventDestroy(device->tail);
         if (device->copies) cuStreamDestroy(device->copies);
         if (device->part) cuGreenCtxDestroy(device->part);
-        cuDevicePrimaryCtxRelease(device->cuda.handle); /* and its memory with it */
+        /* And its memory with it; not under communicators that do not end. */
+        if (!cuda_nccl_is_leaving()) cuDevicePrimaryCtxRelease(device->cuda.handle);
     }
     if (opened == &device->cuda) opened = NULL;
     pthread_mutex_destroy(&device->lock);

@@ -6,6 +6,7 @@
 #include "kernels/cuda/nccl/comm.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,8 +98,10 @@ enum mt_status cuda_nccl_check_all(struct mt_err *err) {
 
 /* ---- release and abort ---- */
 
-/* NCCL's communicators that a thread destroys or aborts. If the thread gets stuck, this is never freed. */
-struct leaving {
+/* NCCL's communicators that a thread destroys or aborts. It waits until no graph has their work, and NCCL's service
+ * threads until the peers of this host have left, or aborted: so it may end much later. If it gets stuck, this is never
+ * freed. */
+struct cuda_nccl_leaving {
     ncclResult_t (*leave)(ncclComm_t);
     int count;
     ncclComm_t *comms;
@@ -106,10 +109,25 @@ struct leaving {
     pthread_cond_t changed;
     bool left;
 };
+static atomic_int nleaving; /* threads */
+
+bool cuda_nccl_is_leaving(void) {
+    return atomic_load(&nleaving) > 0;
+}
+
+/* Since 2.22 a group of aborts tells all communicators before it waits for one, which another's kernels may hold up. */
+static bool aborts_in_groups(void) {
+    int version = 0;
+    return !ncclGetVersion(&version) && version >= NCCL_VERSION(2, 22, 0);
+}
 
 static void *leave(void *argument) {
-    struct leaving *l = argument;
+    struct cuda_nccl_leaving *l = argument;
+    bool together = l->leave == ncclCommAbort && aborts_in_groups();
+    if (together) ncclGroupStart();
     for (int i = 0; i < l->count; i++) l->leave(l->comms[i]);
+    if (together) ncclGroupEnd();
+    atomic_fetch_sub(&nleaving, 1);
     pthread_mutex_lock(&l->lock);
     l->left = true;
     pthread_cond_signal(&l->changed);
@@ -118,14 +136,15 @@ static void *leave(void *argument) {
 }
 
 /* Takes all of NCCL's communicators out of this one. */
-static struct leaving *take_all(struct nccl *nccl, ncclResult_t (*how)(ncclComm_t)) {
-    struct leaving *l = mt_calloc(1, sizeof *l);
+static struct cuda_nccl_leaving *take_all(struct nccl *nccl, ncclResult_t (*how)(ncclComm_t)) {
+    struct cuda_nccl_leaving *l = mt_calloc(1, sizeof *l);
     int count = nccl->world != NULL;
     for (struct cuda_nccl_group *g = nccl->groups; g; g = g->next) count++;
     l->leave = how;
     l->comms = mt_calloc((size_t)count + 1, sizeof(ncclComm_t));
     pthread_mutex_init(&l->lock, NULL);
     mt_cond_init(&l->changed);
+    cuda_nccl_forget_order(nccl);
     while (nccl->groups) {
         struct cuda_nccl_group *g = nccl->groups;
         nccl->groups = g->next;
@@ -137,22 +156,29 @@ static struct leaving *take_all(struct nccl *nccl, ncclResult_t (*how)(ncclComm_
     return l;
 }
 
-/* Returns whether it was done in time. */
-static bool leave_by(struct nccl *nccl, ncclResult_t (*how)(ncclComm_t), double most_s) {
-    struct leaving *l = take_all(nccl, how);
+static void start_leaving(struct cuda_nccl_leaving *l) {
     pthread_t thread;
-    double until_s = mt_now_s() + most_s;
-    bool left = !l->count;
-    if (!left && !pthread_create(&thread, NULL, leave, l)) {
+    atomic_fetch_add(&nleaving, 1);
+    if (!pthread_create(&thread, NULL, leave, l))
         pthread_detach(thread);
-        pthread_mutex_lock(&l->lock);
-        while (!l->left && !mt_cond_wait_until(&l->changed, &l->lock, until_s)) continue;
-        left = l->left;
-        pthread_mutex_unlock(&l->lock);
-    }
+    else
+        atomic_fetch_sub(&nleaving, 1);
+}
+
+/* Returns whether all of NCCL's communicators have left in time, those too that began to earlier. */
+static bool leave_by(struct nccl *nccl, ncclResult_t (*how)(ncclComm_t), double most_s) {
+    double until_s = mt_now_s() + most_s;
+    if (nccl->world) start_leaving(nccl->leaving = take_all(nccl, how));
+    struct cuda_nccl_leaving *l = nccl->leaving;
+    if (!l) return true;
+    pthread_mutex_lock(&l->lock);
+    while (!l->left && !mt_cond_wait_until(&l->changed, &l->lock, until_s)) continue;
+    bool left = l->left;
+    pthread_mutex_unlock(&l->lock);
     if (!left) return false;
     free(l->comms);
     free(l);
+    nccl->leaving = NULL;
     return true;
 }
 
@@ -161,7 +187,7 @@ void cuda_nccl_abort_all(void) {
     for (struct nccl *nccl = all; nccl; nccl = nccl->next) {
         nccl->broken = true;
         cuda_engines_abort(nccl->engines);
-        leave_by(nccl, ncclCommAbort, abort_s);
+        if (nccl->world) leave_by(nccl, ncclCommAbort, abort_s);
     }
     pthread_mutex_unlock(&all_lock);
 }

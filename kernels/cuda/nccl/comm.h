@@ -48,4 +48,7 @@ enum mt_status cuda_nccl_check_all(struct mt_err *err);
  * Waits for some seconds at most. */
 void cuda_nccl_abort_all(void);
 
+/* Whether threads still end communicators, freed ones too, and with them use the context. */
+bool cuda_nccl_is_leaving(void);
+
 #endif

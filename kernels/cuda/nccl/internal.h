@@ -33,6 +33,7 @@ struct nccl {
     enum mt_nccl_impl impl;
     ncclComm_t world; /* null: aborted */
     struct cuda_nccl_group *groups;
+    struct cuda_nccl_leaving *leaving; /* what was aborted, and may not have ended; or null */
     struct cuda_nccl_stage *stages;
     bool captured; /* some of its work */
     CUgraph graph; /* of order.c; null: not captured */
