@@ -6,7 +6,8 @@ command -v script >/dev/null || { echo "needs script (bsdutils)"; exit 77; }
 unset NO_COLOR
 export TERM=xterm
 esc=$(printf '\033')
-terminal() { script -qec "$*" /dev/null </dev/null >seen.txt || fail "$*: $(cat seen.txt)"; }
+# What stands still is named, long before CTest ends the test.
+terminal() { timeout 1800 script -qec "$*" /dev/null </dev/null >seen.txt || fail "$*: code $?: $(cat -v seen.txt)"; }
 colours() { grep -c "$esc\[[0-9]*m" "$1" || true; } # lines with some
 small="--model gpt2:layers=1,heads=2,embed=16,context=8,vocab=40"
 $MOTLEY plan $small --ranks 2 --batch 8 -o plan.json >/dev/null
@@ -40,29 +41,33 @@ grep -q "^$esc\[31mmotley:$esc\[0m nothing.json: " seen.txt || fail "an error wi
 job="--model gpt2:1558m --batch 512 --precision bf16"
 plan_slowly="$MOTLEY plan --cluster 'h100:8x8 net=400G nvlink=450G + a100-80:8x8' $job --limit 2 -o slow.json"
 terminal "$plan_slowly"
-tr '\r' '\n' <seen.txt | grep -q "^$esc\[Kplanning for [0-9]* s; [0-9]* plans* predicted.*, at most [0-9]* s left" ||
+tr '\r' '\n' <seen.txt | has "^$esc\[Kplanning for [0-9]* s; [0-9]* plans* predicted.*, at most [0-9]* s left" ||
   fail "no progress on a terminal: $(cat -v seen.txt)"
-tr '\r' '\n' <seen.txt | grep "slow.json: " | grep -q "^$esc\[K" || fail "the line is not erased before the result: $(cat -v seen.txt)"
+tr '\r' '\n' <seen.txt | grep "slow.json: " | has "^$esc\[K" || fail "the line is not erased before the result: $(cat -v seen.txt)"
 sh -c "$plan_slowly" >out.txt 2>err.txt || fail "$(cat err.txt)"
 [ ! -s err.txt ] || fail "progress in a file: $(cat -v err.txt)"
 terminal "$MOTLEY whatif --cluster 'h100:4x8 net=400G nvlink=450G + a100-80:4x8' $job --limit 2 --set link.net=200G --set link.net=100G"
-tr '\r' '\n' <seen.txt | grep -q "^$esc\[Kwhat if: [0-9]*%, [0-9]* s left; set link.net" || fail "no time left: $(cat -v seen.txt)"
+tr '\r' '\n' <seen.txt | has "^$esc\[Kwhat if: [0-9]*%, [0-9]* s left; set link.net" || fail "no time left: $(cat -v seen.txt)"
 
 # On a narrow terminal lines of progress are cut, as longer ones could not be rewritten; a warning has its own line.
-$MOTLEY plan --model gpt2:layers=1,heads=2,embed=16,context=8,vocab=256 --ranks 1 --batch 8 --steps 100000 -o alone.json >/dev/null
+$MOTLEY plan --model gpt2:layers=1,heads=2,embed=16,context=8,vocab=256 --ranks 1 --batch 8 --steps 1000000 -o alone.json >/dev/null
 head -c 4000 "$SOURCE/tests/cli/terminal.sh" >text.txt
 cat >narrow.sh <<EOF
 stty cols 50
-$MOTLEY train alone.json --data text.txt --no-out &
-sleep 0.1
-for _ in \$(seq 200); do grep -q loss seen.txt && break; sleep 0.1; done
-kill -USR1 \$!; sleep 0.5; kill -INT \$!; wait \$!
+echo \$\$ >pid
+exec $MOTLEY train alone.json --data text.txt --no-out
 EOF
-terminal "bash narrow.sh"
-tr '\r' '\n' <seen.txt | sed "s/$esc\[[0-9]*[mK]//g" | grep '^step' >steps.txt || fail "no steps: $(cat -v seen.txt)"
+script -qec "bash narrow.sh" /dev/null </dev/null >run.txt 2>&1 &
+job=$!
+wait_for 'grep -q loss run.txt'
+kill -USR1 "$(cat pid)"
+wait_for 'grep -q "no checkpoint was written" run.txt'
+kill -INT "$(cat pid)"
+wait $job || fail "code $?: $(cat -v run.txt)"
+tr '\r' '\n' <run.txt | sed "s/$esc\[[0-9]*[mK]//g" >plain.txt
+grep '^step' plain.txt >steps.txt || fail "no steps: $(cat -v run.txt)"
 [ "$(wc -L <steps.txt)" = 49 ] || fail "lines of $(wc -L <steps.txt) columns on 50: $(cat steps.txt)"
-tr '\r' '\n' <seen.txt | grep 'no checkpoint was written' | sed "s/$esc\[[0-9]*[mK]//g" >warning.txt
-grep -q '^motley:' warning.txt || fail "a warning on the line of a step: $(cat -v seen.txt)"
+grep -q '^motley:.*no checkpoint was written' plain.txt || fail "a warning on the line of a step: $(cat -v run.txt)"
 
 # A plan for 512 equal ranks is read on two screens, compared on one.
 $MOTLEY plan $small --ranks 512 --batch 512 --storage split -o many.json >/dev/null
