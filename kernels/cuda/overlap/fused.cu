@@ -24,7 +24,7 @@
 #include "kernels/cuda/overlap/putter.cuh"
 
 /* Tiles handed to consumers, one of which may still be stored; turns of barriers of tiles, more than are handed; rows
- * of what is sent at a time. */
+ * that are sent at a time: 2 KiB of each multiprocessor fill the link between two H200s. */
 enum { SLOTS = 4, TURNS = 8, SEND_ROWS = 16, NEVER = 0x7fffffff };
 static_assert(SHARE == 0 && ACCUMULATE == 0 && !(SIGNALS && PUTTER) && (!ADDS || (LATE > 0 && SIGNALS && RANKS == 2)),
               "");
