@@ -81,7 +81,7 @@ bool mt_overlap_fused_serves(const struct mt_overlap *p, int me, bool trans_a, b
 }
 
 bool mt_overlap_fused_adds(const struct mt_overlap *p) {
-    bool adds = p->form == MT_OVERLAP_SCATTER && p->n == 2 && p->out == p->type && p->wire == p->type;
+    bool adds = p->form != MT_OVERLAP_GATHER && !p->direct && p->n == 2 && p->out == p->type && p->wire == p->type;
     for (int r = 0; r < p->n; r++) adds &= mt_overlap_contributes(p, r);
     return adds && mt_type_is_half(p->type) && p->tile[0] * p->tile[1] >= TOGETHER;
 }

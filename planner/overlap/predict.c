@@ -93,7 +93,10 @@ static double tile_time(const struct simulation *sim, int r, const struct mt_ove
         if (rates->whole_tiles) rows = (double)p->tile[0], cols = (double)p->tile[1];
         return rates->tile_s + 2 * rows * cols * k / rates->flops + added / rates->memory_Bps;
     }
-    if (p->how == MT_OVERLAP_FUSED && tile->kind == MT_TILE_ADD && mt_overlap_fused_adds(p)) return 0;
+    if (p->how == MT_OVERLAP_FUSED && mt_overlap_fused_adds(p)) {
+        int64_t first, owned = mt_overlap_owned(p, r, &first);
+        if (tile->kind == MT_TILE_ADD || (tile->row >= first && tile->row < first + owned)) return 0;
+    }
     double wire = (double)mt_type_size(p->wire), out = (double)mt_type_size(p->out);
     int sources = tile->kind == MT_TILE_COPY;
     for (int s = 0; s < p->n && tile->kind == MT_TILE_ADD; s++) sources += mt_overlap_contributes(p, s);

@@ -13,8 +13,6 @@
  *                   of b for both; 2: tiles of the same rows, and halves of a
  *   SPREAD          1: a tile's stores are spread over twice as many slabs of the next: slower for each tile, but
  *                   memory takes them evenly, and loads wait less for them
- *   OUTLET          chunks of a tile, for each group, that have room in shared memory on their way out [2, or 4 of
- *                   tiles in turns]
  *   STREAMED        1: what is stored leaves the L2 cache first, as it is more than fits there
  *   ACCUMULATE      1: what is stored is added to */
 #ifndef MT_KERNELS_CUDA_GEMM_MAINLOOP_CUH
@@ -23,17 +21,14 @@
 #ifndef HELD
 #define HELD COLUMNS
 #endif
-#ifndef OUTLET
-#define OUTLET (TOGETHER ? 2 : 4)
-#endif
 
 using T = TYPE;
 constexpr int SLAB = 64, ROW_BYTES = 128;
 constexpr int CONSUMERS = 2, EACH = TOGETHER ? ROWS / CONSUMERS : ROWS, HALVES = EACH / 64; /* 64 rows at a time */
 constexpr int A_BYTES = ROWS * ROW_BYTES, B_BYTES = HELD * ROW_BYTES, STAGE_BYTES = A_BYTES + B_BYTES;
 constexpr int CLUSTER = SHARE ? 2 : 1;
-constexpr int WIDE = ROW_BYTES / (int)sizeof(OUT);           /* columns that are stored at a time */
-constexpr int CHUNK_BYTES = 64 * ROW_BYTES, CHUNKS = OUTLET; /* of a group of consumers, in turns */
+constexpr int WIDE = ROW_BYTES / (int)sizeof(OUT);                     /* columns that are stored at a time */
+constexpr int CHUNK_BYTES = 64 * ROW_BYTES, CHUNKS = TOGETHER ? 2 : 4; /* of a group of consumers, in turns */
 /* Chunks of a tile; those that are stored while the next tile is multiplied, one during each slab: of half types, which
  * take few enough registers. */
 constexpr bool HALF_OUT = sizeof(OUT) == 2;

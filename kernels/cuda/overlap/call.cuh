@@ -17,11 +17,12 @@ struct signal_row {
 };
 struct tile_row {
     int staged, from_row, first; /* from A, or from what was gathered; the slab at which it begins, and goes round */
-    int adds;                    /* 1: what the peer sent is added, and the sum is stored */
-    int to, row, column, more;   /* the rank whose map it is stored by, or ALL; more: 0 after the last tile */
-    int first_wait, nwaits;      /* before its slabs are loaded */
-    int first_ready, nready;     /* before it is stored, or before it is added to */
-    int first_signal, nsignals;  /* when it is stored */
+    /* 1: what the peer sent is added, and the sum is stored; with a signal, sent to the peer as well. */
+    int adds;
+    int to, row, column, more;  /* the rank whose map it is stored by, or ALL; more: 0 after the last tile */
+    int first_wait, nwaits;     /* before its slabs are loaded */
+    int first_ready, nready;    /* before it is stored, or before it is added to */
+    int first_signal, nsignals; /* when it is stored, or sent */
 };
 enum { ALL = -1 };
 struct box_row {
@@ -40,7 +41,8 @@ enum { MOST_RANKS = 8 };
 struct maps {
     tensor_map a, b, staged[2];   /* of both copies of staging */
     tensor_map to[2][MOST_RANKS]; /* gather: a rank's rows of the result; else this rank's slot there, both copies */
-    tensor_map slot[2], sum;      /* of tiles that add: what the peer sent, both copies; the result */
+    /* Of tiles that add: what the peer sent, in both copies; this rank's rows of its result, and of the peer's sums. */
+    tensor_map slot[2], sum, result[2];
 };
 enum { TILES, PUTS, PIECES, ENDED, GIVEN_UP, DONE }; /* counters: given out; blocks; 1: someone has said so */
 struct call {
@@ -96,10 +98,11 @@ __device__ inline void raise_all(const run &r, int first, int count) {
     for (int i = first; i < first + count; i++) raise(r, r.c.signals[i]);
 }
 /* Count one more of so many, after what this thread has seen; returns whether it is the last. Who releases after that,
- * releases what came before all of them. */
+ * releases what came before all of them: they are of one GPU, so that only the last needs a fence of the whole system,
+ * which takes some microseconds beside stores to peers. */
 __device__ inline bool is_last(u32 *done, u32 all) {
     u32 before;
-    asm volatile("atom.release.sys.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(done), "r"(all - 1) : "memory");
+    asm volatile("atom.release.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(done), "r"(all - 1) : "memory");
     if (before != all - 1) return false;
     asm volatile("fence.acq_rel.sys;" ::: "memory");
     return true;

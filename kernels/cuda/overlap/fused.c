@@ -13,7 +13,7 @@
 #include "kernels/cuda/overlap/fused.h"
 #include "kernels/cuda/overlap/tables.h"
 
-enum { CHUNK_ELEMENTS = 64 * 64, STORE_ROWS = 64 };
+enum { STORE_ROWS = 64 };
 enum { SEND_ROWS = 16, PUT_ROOM_BYTES = 8 * 4096 }; /* as in fused.cu; as in putter.cuh, PUT_SLOTS of PUT_BYTES */
 
 /* ---- as in call.cuh ---- */
@@ -21,7 +21,7 @@ enum { SEND_ROWS = 16, PUT_ROOM_BYTES = 8 * 4096 }; /* as in fused.cu; as in put
 enum { WORK_HEAD = 5 };
 
 struct maps {
-    CUtensorMap a, b, staged[2], to[2][CUDA_FUSED_RANKS], slot[2], sum;
+    CUtensorMap a, b, staged[2], to[2][CUDA_FUSED_RANKS], slot[2], sum, result[2];
 };
 
 /* ---- tables on the device ---- */
@@ -135,26 +135,15 @@ static bool lies_well(const void *address) {
     return (uintptr_t)address % 16 == 0;
 }
 
-/* Chunks of a tile that each of two groups has in shared memory on their way out; bytes there beside what tiles alone
- * have: of rows on their way to peers; or, where tiles add, of a whole tile that is sent while others are multiplied,
- * and of a chunk of each group that is added to. */
-struct room {
-    int outlet;
-    int64_t beside_bytes;
-};
-static struct room room_of(const struct mt_overlap *p, const struct gemm_tile *tile) {
-    struct room room = {tile->together ? 2 : 4, cuda_fused_has_putter(p) ? PUT_ROOM_BYTES : 0};
-    if (!mt_overlap_fused_adds(p)) return room;
-    int all = tile->rows * tile->columns / 2 / CHUNK_ELEMENTS;
-    room.beside_bytes = 2 * (all - room.outlet + 1) * CHUNK_ELEMENTS * mt_type_size(p->wire);
-    room.outlet = all;
-    return room;
+/* Bytes in shared memory beside what tiles alone have: of rows on their way to peers. */
+static int64_t beside_bytes_of(const struct mt_overlap *p) {
+    return cuda_fused_has_putter(p) ? PUT_ROOM_BYTES : 0;
 }
 
 static bool has_tile(const struct cuda *cuda, const struct mt_overlap *p, int me) {
     if (mt_overlap_fused_few(p)) return cuda_few_serves(cuda, p, me);
     const struct gemm_tile *tile = gemm_tile_of(p->tile[0], p->tile[1]);
-    return cuda->sm == 90 && tile && gemm_tile_stages(cuda, tile, room_of(p, tile).beside_bytes);
+    return cuda->sm == 90 && tile && gemm_tile_stages(cuda, tile, beside_bytes_of(p));
 }
 
 bool cuda_fused_serves(const struct cuda *cuda, const struct mt_overlap *problem, int me) {
@@ -194,15 +183,20 @@ static const void *place(const struct cuda_overlap *o, int rank, enum mt_overlap
     return (const void *)(o->parts[rank] + (CUdeviceptr)at);
 }
 
-/* Of tiles that add: the slot of the peer here, and the result. */
+/* Of tiles that add: the slot of the peer here, this rank's rows of its result, and of the peer's sums. */
 static enum mt_status map_sums(const struct cuda_overlap *o, struct maps *maps, struct mt_err *err) {
     const struct mt_overlap *p = o->problem;
     int64_t first, owned = mt_overlap_owned(p, o->me, &first), columns = GEMM_ROW_BYTES / mt_type_size(p->wire);
-    enum mt_status st =
-        map(&maps->sum, (struct gemm_matrix){p->out, o->operands->out, owned, p->cols, 1}, columns, STORE_ROWS, err);
+    int64_t before = p->form == MT_OVERLAP_REDUCE ? first * p->cols : 0;
+    const void *out = (const char *)o->operands->out + before * mt_type_size(p->out);
+    enum mt_status st = map(&maps->sum, (struct gemm_matrix){p->out, out, owned, p->cols, 1}, columns, STORE_ROWS, err);
     for (int copy = 0; copy < o->schedule->copies && !st; copy++) {
         const void *slot = place(o, o->me, MT_OVERLAP_SLOTS, copy, (1 - o->me) * owned * p->cols);
         st = map(&maps->slot[copy], (struct gemm_matrix){p->wire, slot, owned, p->cols, 0}, columns, STORE_ROWS, err);
+        if (st || p->form != MT_OVERLAP_REDUCE) continue;
+        const void *result = place(o, 1 - o->me, MT_OVERLAP_RESULT, copy, before);
+        st =
+            map(&maps->result[copy], (struct gemm_matrix){p->wire, result, owned, p->cols, 1}, columns, SEND_ROWS, err);
     }
     return st;
 }
@@ -282,8 +276,7 @@ static enum mt_status launch(const struct cuda_queue *queue, const struct cuda_o
     struct maps maps = {0};
     char definitions[420];
     CUfunction kernel;
-    struct room room = room_of(p, tile);
-    int shared_bytes = gemm_tile_shared_bytes(cuda, tile, room.beside_bytes);
+    int shared_bytes = gemm_tile_shared_bytes(cuda, tile, beside_bytes_of(p));
     /* Partial sums are read again soon, and leave as early as they can; where tiles add, what they add needs time to
      * come. */
     bool gather = p->form == MT_OVERLAP_GATHER, spread = gather || mt_overlap_fused_adds(p);
@@ -293,11 +286,11 @@ static enum mt_status launch(const struct cuda_queue *queue, const struct cuda_o
     snprintf(definitions, sizeof definitions,
              "-DTYPE=%s -DHALF=%s -DOUT=%s -DTURN_A=%d -DTURN_B=%d -DROWS=%d -DCOLUMNS=%d -DTOGETHER=%d -DSTAGES=%d "
              "-DSHARE=0 -DSPREAD=%d -DSTREAMED=%d -DACCUMULATE=0 -DWIRE=%s -DRESULT=%s -DRANKS=%d -DSIGNALS=%d "
-             "-DADDS=%d -DOUTLET=%d -DPUTTER=%d",
+             "-DADDS=%d -DPUTTER=%d",
              cuda_type(p->type), cuda_type(p->type), cuda_type(gather ? p->out : p->wire), o->operands->trans_a,
              !o->operands->trans_b, tile->rows, tile->columns, tile->together,
-             gemm_tile_stages(cuda, tile, room.beside_bytes), spread, streamed, cuda_type(p->wire), cuda_type(p->out),
-             p->n, !gather, mt_overlap_fused_adds(p), room.outlet, cuda_fused_has_putter(p));
+             gemm_tile_stages(cuda, tile, beside_bytes_of(p)), spread, streamed, cuda_type(p->wire), cuda_type(p->out),
+             p->n, !gather, mt_overlap_fused_adds(p), cuda_fused_has_putter(p));
     if ((st = cuda_kernel(cuda, "fused", definitions, "overlap_fused", shared_bytes, &kernel, err))) return st;
     struct cuda_overlap_run run;
     if (p->engines) {

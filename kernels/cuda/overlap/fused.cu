@@ -13,8 +13,9 @@
  * K or a range of it; slots added, sums copied, a piece a warp (movers.cuh). Who finds no more tiles moves pieces.
  *
  * Tiles of partial sums pass through shared memory to their owners' slots, at once into peers' windows, while the next
- * tiles are multiplied: a thread beside sends them, and another raises their flags. As of puts (putter.cuh), no more is
- * under way than a link needs, or loads would queue behind it.
+ * tiles are multiplied: a thread beside sends them, and raises their flags. Where a rank's own tiles add, that thread
+ * stores their sums, and sends them to the peer if it wants them too. As of puts (putter.cuh), no more is under way
+ * than a link needs, or loads would queue behind it.
  *
  * Nothing that others wait for waits for them in the same epoch, but for tiles that add, whose order makes no circle
  * (tables.c): puts await at most the epoch before, so that any rank's kernel ends once its peers have begun. The last
@@ -35,11 +36,10 @@ static_assert(SHARE == 0 && ACCUMULATE == 0 && !(SIGNALS && PUTTER) && (!ADDS ||
 struct hand {
     tile_row tile[SLOTS];
     u64 full[SLOTS], empty[SLOTS];
-    u64 sent[TURNS];                                        /* a tile is, or will not be */
     u64 ready[TURNS];                                       /* of tiles that add: what they add is there */
-    u64 added[CONSUMERS];                                   /* it is in shared memory, for the group's next chunk */
+    u64 added[CONSUMERS][CHUNKS];                           /* it is in the memory of a chunk */
     u64 passed[CONSUMERS][CHUNKS], read[CONSUMERS][CHUNKS]; /* chunks that are to be sent; whose memory is free again */
-    volatile int lost;                                      /* a tile was not sent */
+    volatile int lost;                                      /* 1: someone has given up, and nothing more is told */
 };
 struct place_of_hand {
     int slot;
@@ -168,46 +168,62 @@ struct outbox {
     u32 room;
     hand &h;
     int group, count;
-    template <class C, class F> __device__ __forceinline__ void pass(const C &c, int n, F) {
-        int slot = count % CHUNKS;
-        barrier_wait(shared_address(&h.read[group][slot]), (u32)(count / CHUNKS & 1) ^ 1);
-        chunk_write(c, n, room + (u32)(slot * CHUNK_BYTES));
+    __device__ inline u32 at(int chunk) const {
+        return room + (u32)(chunk % CHUNKS * CHUNK_BYTES);
+    }
+    __device__ inline void await_room(int chunk) const {
+        barrier_wait(shared_address(&h.read[group][chunk % CHUNKS]), (u32)(chunk / CHUNKS & 1) ^ 1);
+    }
+    /* The group has written its next chunk. */
+    __device__ inline void pass_written() {
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory");
-        if (threadIdx.x % 128 == 0) hand_arrive(&h.passed[group][slot]);
+        if (threadIdx.x % 128 == 0) hand_arrive(&h.passed[group][count % CHUNKS]);
         count++;
+    }
+    template <class C, class F> __device__ __forceinline__ void pass(const C &c, int n, F) {
+        await_room(count);
+        chunk_write(c, n, at(count));
+        pass_written();
     }
 };
 
-/* SEND_ROWS of a chunk to a rank; to a peer one at a time. */
-__device__ inline void send_rows(const run &r, const maps &maps, int rank, u32 from, int x, int y) {
+/* SEND_ROWS of a chunk to a rank; to a peer one store at a time. */
+__device__ inline void send_rows(const run &r, const tensor_map *map, int rank, u32 from, int x, int y) {
     if (rank != r.c.me) stores_done();
-    store_box(from, &maps.to[r.copy][rank], x, y, 0);
+    store_box(from, map, x, y, 0);
     stores_commit();
 }
 __device__ inline void send_chunk(const run &r, const maps &maps, const tile_row &t, u32 chunk, int x, int y) {
+    if (ADDS && t.adds) {
+        store_box(chunk, &maps.sum, x, y, 0);
+        stores_commit();
+        if (!t.nsignals) return;
+    }
 #pragma unroll 1
     for (int row = 0; row < 64; row += SEND_ROWS) {
         u32 from = chunk + (u32)(row * ROW_BYTES);
-        if (t.to != ALL) send_rows(r, maps, t.to, from, x, y + row);
+        if (ADDS && t.adds) {
+            send_rows(r, &maps.result[r.copy], 1 - r.c.me, from, x, y + row);
+            continue;
+        }
+        if (t.to != ALL) send_rows(r, &maps.to[r.copy][t.to], t.to, from, x, y + row);
 #pragma unroll
         for (int q = 0; q < RANKS; q++)
-            if (t.to == ALL) send_rows(r, maps, q, from, x, y + row);
+            if (t.to == ALL) send_rows(r, &maps.to[r.copy][q], q, from, x, y + row);
     }
 }
-/* One thread beside: all tiles whose flags are raised, chunk by chunk. What is not sent, since someone has given up, is
- * taken all the same. */
+/* One thread beside: all tiles, chunk by chunk, and their flags. What is not sent, since someone has given up, is taken
+ * all the same. */
 __device__ inline void send_tiles(const run &r, const maps &maps, hand &h, u32 room) {
     place_of_hand from = {0, 0};
     int count[CONSUMERS] = {};
-    for (int turn = 0, sent = 0;; turn++, from.next()) {
+    for (int turn = 0;; turn++, from.next()) {
         barrier_wait(shared_address(&h.full[from.slot]), from.parity);
         const tile_row t = h.tile[from.slot];
         hand_arrive(&h.empty[from.slot]);
-        if (!t.more) return;
-        if (ADDS && t.adds) continue;
-        bool fine = await_all<THREAD>(r, t.first_ready, t.nready);
-        if (!fine) h.lost = 1;
+        if (!t.more) break;
+        if (!(ADDS && t.adds) && !await_all<THREAD>(r, t.first_ready, t.nready)) h.lost = 1;
 #pragma unroll 1
         for (int i = 0; i < TILE_CHUNKS; i++)
 #pragma unroll
@@ -216,18 +232,20 @@ __device__ inline void send_tiles(const run &r, const maps &maps, hand &h, u32 r
                 int slot = count[g] % CHUNKS, y = t.row + TOGETHER * g * EACH + chunk_row(i);
                 barrier_wait(shared_address(&h.passed[g][slot]), (u32)(count[g] / CHUNKS & 1));
                 u32 chunk = room + (u32)((g * CHUNKS + slot) * CHUNK_BYTES);
-                if (fine) send_chunk(r, maps, t, chunk, t.column + chunk_column(i), y);
+                if (!h.lost) send_chunk(r, maps, t, chunk, t.column + chunk_column(i), y);
                 stores_read<0>();
                 hand_arrive(&h.read[g][slot]);
                 count[g]++;
             }
+        if (!t.nsignals) continue;
         stores_done();
         proxy_fence();
-        hand_arrive(&h.sent[sent++ % TURNS]);
+        if (!h.lost) raise_all(r, t.first_signal, t.nsignals);
     }
+    stores_done();
 }
 
-/* Two more, since to acquire and to release flags takes as long as a message. One: what a tile adds is there. */
+/* Another, since to acquire a flag takes as long as a message: what a tile adds is there, and its sum may be sent. */
 __device__ inline void keep_ready(const run &r, hand &h) {
     place_of_hand from = {0, 0};
     for (int adding = 0;; from.next()) {
@@ -236,22 +254,8 @@ __device__ inline void keep_ready(const run &r, hand &h) {
         hand_arrive(&h.empty[from.slot]);
         if (!t.more) return;
         if (!t.adds) continue;
-        await_all<THREAD>(r, t.first_ready, t.nready); /* who gives up adds what is there */
+        if (!await_all<THREAD>(r, t.first_ready, t.nready)) h.lost = 1;
         hand_arrive(&h.ready[adding++ % TURNS]);
-    }
-}
-/* The other: when a tile has been sent, its flags say so. */
-__device__ inline void keep_sent(const run &r, hand &h) {
-    place_of_hand from = {0, 0};
-    for (int sent = 0;; from.next()) {
-        barrier_wait(shared_address(&h.full[from.slot]), from.parity);
-        const tile_row t = h.tile[from.slot];
-        hand_arrive(&h.empty[from.slot]);
-        if (!t.more) return;
-        if (ADDS && t.adds) continue;
-        barrier_wait(shared_address(&h.sent[sent % TURNS]), (u32)(sent / TURNS & 1));
-        sent++;
-        if (!h.lost) raise_all(r, t.first_signal, t.nsignals);
     }
 }
 
@@ -262,8 +266,7 @@ struct passing {
     int group, first; /* its first row in a tile */
     int slot;         /* of the tile */
     int adding;       /* tiles that added before it */
-    u32 parity;       /* of the next chunk that is added */
-    u32 sums;         /* shared memory where chunks are added */
+    u32 parities;     /* bit i: of what is next added in the memory of chunk i */
 };
 
 #if SIGNALS
@@ -278,38 +281,45 @@ __device__ inline way_out make_way(u32 room, int group, hand &) {
 }
 #endif
 
-/* The thread that leads: what is added to chunk i of a tile goes to where the sum will be. */
-__device__ inline void load_added(const run &r, const maps &maps, hand &h, const passing &now, int i) {
+/* What tiles add is asked for so many chunks ahead. */
+enum { AHEAD = CHUNKS / 2 };
+
+#if ADDS
+/* The thread that leads: what is added to chunk i of a tile, the group's chunk number `number`, goes to where the sum
+ * will be. */
+__device__ inline void load_added(const run &r, const maps &maps, hand &h, const passing &now, const outbox &out, int i,
+                                  int number) {
     const tile_row &t = h.tile[now.slot];
-    u32 barrier = shared_address(&h.added[now.group]);
-    stores_read<0>(); /* the sum before */
+    u32 barrier = shared_address(&h.added[now.group][number % CHUNKS]);
+    out.await_room(number);
     barrier_expect(barrier, CHUNK_BYTES);
-    load_box(now.sums, &maps.slot[r.copy], t.column + chunk_column(i), t.row + now.first + chunk_row(i), barrier, 0);
+    load_box(out.at(number), &maps.slot[r.copy], t.column + chunk_column(i), t.row + now.first + chunk_row(i), barrier,
+             0);
 }
-/* Chunk i, a constant, of a tile that adds: the sum is stored. */
+/* Chunk i, a constant, of a tile that adds: the sum is passed on. */
 __device__ __forceinline__ void add_late(const run &r, const maps &maps, hand &h, passing &now, const rounded &tile,
-                                         int i) {
-    barrier_wait(shared_address(&h.added[now.group]), now.parity);
-    now.parity ^= 1;
-    chunk_add(tile.pair[chunk_row(i) / 64], chunk_column(i), now.sums);
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    asm volatile("bar.sync %0, 128;" ::"r"(now.group + 1) : "memory");
-    if (threadIdx.x % 128) return;
-    const tile_row &t = h.tile[now.slot];
-    store_box(now.sums, &maps.sum, t.column + chunk_column(i), t.row + now.first + chunk_row(i), 0);
-    stores_commit();
-    if (i < LATE - 1) load_added(r, maps, h, now, i + 1);
+                                         int i, outbox &out) {
+    int number = out.count, slot = number % CHUNKS;
+    barrier_wait(shared_address(&h.added[now.group][slot]), now.parities >> slot & 1);
+    now.parities ^= 1u << slot;
+    chunk_add(tile.pair[chunk_row(i) / 64], chunk_column(i), out.at(number));
+    out.pass_written();
+    if (i + AHEAD < LATE && threadIdx.x % 128 == 0) load_added(r, maps, h, now, out, i + AHEAD, number + AHEAD);
 }
+#endif
 /* A tile that is passed on, or will be while the next one is multiplied (mainloop.cuh); its row stays in its slot until
  * then. Multiplying the next tile needs no sum of this one. */
-__device__ inline void pass_begin(const run &r, const maps &maps, hand &h, passing &now) {
-    if (!ADDS || !h.tile[now.slot].adds) return;
+__device__ inline void pass_begin(const run &r, const maps &maps, hand &h, passing &now, const way_out &out) {
+#if ADDS
+    if (!h.tile[now.slot].adds) return;
     if (threadIdx.x % 128 == 0) {
         barrier_wait(shared_address(&h.ready[now.adding % TURNS]), (u32)(now.adding / TURNS & 1));
         proxy_fence();
-        load_added(r, maps, h, now, 0);
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) load_added(r, maps, h, now, out, i, out.count + i);
     }
     now.adding++;
+#endif
 }
 /* Where a thread that leads stores itself: what is gathered is multiplied for the rank that has it. */
 __device__ inline void store_one(const run &r, const maps &maps, const hand &h, const passing &now, u32 chunk, int row,
@@ -325,19 +335,21 @@ __device__ inline void pass_end(hand &h, const passing &now) {
 /* Chunk i, a constant, of a tile that is passed on late. */
 __device__ __forceinline__ void pass_late(const run &r, const maps &maps, hand &h, passing &now, const rounded &tile,
                                           int i, way_out &out) {
-    if (ADDS && h.tile[now.slot].adds)
-        add_late(r, maps, h, now, tile, i);
+#if ADDS
+    if (h.tile[now.slot].adds)
+        add_late(r, maps, h, now, tile, i, out);
     else
+#endif
         store_chunk(tile, i, out,
                     [&](u32 chunk, int row, int column) { store_one(r, maps, h, now, chunk, row, column); });
     if (i == LATE - 1) pass_end(h, now);
 }
 
-/* `room`: shared memory of each group's chunks, then of a chunk of each that is added to. */
+/* `room`: shared memory of each group's chunks. */
 __device__ inline void multiply_tiles(const run &r, const maps &maps, const stages &m, hand &h, u32 room) {
     int group = (int)threadIdx.x / 128, turn = 0;
     way_out out = make_way(room + (u32)(group * CHUNKS * CHUNK_BYTES), group, h);
-    passing now = {group, TOGETHER * group * EACH, 0, 0, 0, room + (u32)((CONSUMERS * CHUNKS + group) * CHUNK_BYTES)};
+    passing now = {group, TOGETHER * group * EACH, 0, 0, 0};
     rounded done; /* the tile before, which is passed on late */
     ring at = {0, 0};
     place_of_hand from = {0, 0};
@@ -359,7 +371,7 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
         if (!TOGETHER) give_turn(1 - group);
         multiply_finish(c, last, m);
         now.slot = from.slot;
-        pass_begin(r, maps, h, now);
+        pass_begin(r, maps, h, now, out);
         if constexpr (LATE > 0) {
             done.set(c);
         } else {
@@ -370,7 +382,7 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
 #pragma unroll
     for (int i = 0; i < LATE; i++)
         if (turn) pass_late(r, maps, h, now, done, i, out);
-    if ((!SIGNALS || ADDS) && threadIdx.x % 128 == 0) stores_done();
+    if (!SIGNALS && threadIdx.x % 128 == 0) stores_done();
     __syncwarp();
 }
 
@@ -385,19 +397,15 @@ extern "C" __global__ void __launch_bounds__(128 * (CONSUMERS + 1), 1)
         init_stages(m);
         for (int s = 0; s < SLOTS; s++) {
             barrier_init(shared_address(&h.full[s]), 1);
-            barrier_init(shared_address(&h.empty[s]), 4 * CONSUMERS + 2 * SIGNALS + ADDS);
+            barrier_init(shared_address(&h.empty[s]), 4 * CONSUMERS + SIGNALS + ADDS);
         }
-        for (int t = 0; t < TURNS; t++) {
-            barrier_init(shared_address(&h.sent[t]), 1);
-            barrier_init(shared_address(&h.ready[t]), 1);
-        }
-        for (int g = 0; g < CONSUMERS; g++) {
-            barrier_init(shared_address(&h.added[g]), 1);
+        for (int t = 0; t < TURNS; t++) barrier_init(shared_address(&h.ready[t]), 1);
+        for (int g = 0; g < CONSUMERS; g++)
             for (int i = 0; i < CHUNKS; i++) {
+                barrier_init(shared_address(&h.added[g][i]), 1);
                 barrier_init(shared_address(&h.passed[g][i]), 1);
                 barrier_init(shared_address(&h.read[g][i]), 1);
             }
-        }
         if (PUTTER) init_putting(put);
         h.lost = 0;
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -412,12 +420,11 @@ extern "C" __global__ void __launch_bounds__(128 * (CONSUMERS + 1), 1)
         bool leads = threadIdx.x % 32 == 0;
         if (warp == 0) load_tiles(r, maps, m, h);
         if (SIGNALS && warp == 1 && leads) send_tiles(r, maps, h, room);
-        if (SIGNALS && warp == 2 && leads) keep_sent(r, h);
-        if (ADDS && warp == 3 && leads) keep_ready(r, h);
+        if (ADDS && warp == 2 && leads) keep_ready(r, h);
         if (PUTTER && warp == 1 && leads) put_pieces(r, put, room + (u32)(CONSUMERS * CHUNKS * CHUNK_BYTES));
         if (PUTTER && warp == 2 && leads) tell_pieces(r, put);
         __syncwarp();
-        if (warp) move_pieces(r);
+        if (warp && (warp != 2 || ADDS || !SIGNALS)) move_pieces(r);
         __syncwarp();
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(ADDS ? 216 : 208));

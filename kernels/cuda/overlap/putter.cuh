@@ -11,14 +11,23 @@
 
 constexpr int PUT_BYTES = 4096, PUT_SLOTS = 8, SAYINGS = 4;
 
-/* Units of at most PUT_BYTES on their way through shared memory, and boxes of which a piece is done. */
+enum { NONE = -1 };
+/* A box of which a piece is done, or will be. */
+struct put_box {
+    int box, pieces, first_signal, nsignals; /* box: or NONE */
+};
+/* Rows, or a part of one, of at most PUT_BYTES. */
+struct put_unit {
+    char *to;
+    int rows, bytes; /* bytes: of a row */
+    put_box ends;    /* of which it ends a piece */
+};
+/* Units on their way through shared memory, and what is said of pieces. */
 struct putting {
     u64 full[PUT_SLOTS], said[SAYINGS], heard[SAYINGS];
-    char *to[PUT_SLOTS];
-    int bytes[PUT_SLOTS], ends[PUT_SLOTS]; /* ends: the box of which it ends a piece, or NONE */
-    int box[SAYINGS];
+    put_unit unit[PUT_SLOTS];
+    put_box box[SAYINGS];
 };
-enum { NONE = -1 };
 __device__ inline void init_putting(putting &p) {
     for (int s = 0; s < PUT_SLOTS; s++) barrier_init(shared_address(&p.full[s]), 1);
     for (int s = 0; s < SAYINGS; s++) {
@@ -27,12 +36,17 @@ __device__ inline void init_putting(putting &p) {
     }
 }
 
+/* Bytes from a row of the operand to the next, here and there. */
+__device__ inline i64 pitch(const run &r) {
+    return (i64)r.c.k * (i64)sizeof(TYPE);
+}
 /* The pieces that a block takes from the counter, unit by unit. What comes next is found out meanwhile, a step with
  * each unit, for each takes as long as a load. */
 struct pieces_walk {
     const char *from;
     char *to;
-    int box, rows, row_bytes, row, at; /* rows that lie one after the other are one */
+    put_box box;
+    int rows, row_bytes, row, at; /* rows that lie one after the other are one */
     int steps, next;
     piece_row coming;
     box_row coming_box;
@@ -51,40 +65,45 @@ struct pieces_walk {
         if (next >= c.nputs || !await_all<THREAD>(r, b.first_wait, b.nwaits)) return false;
         from = (const char *)(c.a + (i64)(b.from_row + coming.row) * c.k + b.column);
         to = (char *)((TYPE *)(c.part[b.peer] + c.staged[r.copy]) + (i64)(b.row + coming.row) * c.k + b.column);
-        box = coming.box, rows = coming.rows, row_bytes = b.columns * (int)sizeof(TYPE);
+        box = {coming.box, b.pieces, b.first_signal, b.nsignals};
+        rows = coming.rows, row_bytes = b.columns * (int)sizeof(TYPE);
         if (b.columns == c.k || !rows) row_bytes *= rows, rows = 1;
         row = at = steps = 0;
         return true;
     }
-    __device__ inline int unit_bytes() const {
-        return min(PUT_BYTES, row_bytes - at);
+    __device__ inline put_unit unit() const {
+        int bytes = min(PUT_BYTES, row_bytes - at);
+        return {to + at, bytes == row_bytes ? min(PUT_BYTES / max(bytes, 1), rows - row) : 1, bytes, {NONE}};
     }
     /* Go on after a unit; returns whether it ends the piece. */
-    __device__ inline bool pass(const call &c, int bytes) {
-        step(c);
-        if ((at += bytes) < row_bytes) return false;
+    __device__ inline bool pass(const run &r, const put_unit &u) {
+        step(r.c);
+        if ((at += u.bytes) < row_bytes) return false;
         at = 0;
-        from += (i64)c.k * (int)sizeof(TYPE), to += (i64)c.k * (int)sizeof(TYPE);
-        return ++row == rows;
+        from += u.rows * pitch(r), to += u.rows * pitch(r);
+        return (row += u.rows) >= rows;
     }
 };
 
-__device__ inline void bulk_load(u32 to, const char *from, int bytes, u32 barrier) {
-    barrier_expect(barrier, (u32)bytes);
-    if (!bytes) return;
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-                 "l"(from), "r"(bytes), "r"(barrier)
-                 : "memory");
+/* A unit's rows, which lie side by side in shared memory. */
+__device__ inline void load_unit(u32 to, const char *from, i64 pitch, const put_unit &u, u32 barrier) {
+    barrier_expect(barrier, (u32)(u.rows * u.bytes));
+    for (int row = 0; row < u.rows && u.bytes; row++)
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                         to + (u32)(row * u.bytes)),
+                     "l"(from + row * pitch), "r"(u.bytes), "r"(barrier)
+                     : "memory");
 }
-__device__ inline void bulk_store(char *to, u32 from, int bytes) {
-    if (!bytes) return;
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
-                 : "memory");
+__device__ inline void store_unit(u32 from, i64 pitch, const put_unit &u) {
+    for (int row = 0; row < u.rows && u.bytes; row++)
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(u.to + row * pitch),
+                     "r"(from + (u32)(row * u.bytes)), "r"(u.bytes)
+                     : "memory");
     stores_commit();
 }
 
 /* Piece number `count` that is done, of this box; NONE: there are no more. */
-__device__ inline void say(putting &p, int count, int box) {
+__device__ inline void say(putting &p, int count, const put_box &box) {
     int slot = count % SAYINGS;
     barrier_wait(shared_address(&p.heard[slot]), (u32)(count / SAYINGS & 1) ^ 1);
     p.box[slot] = box;
@@ -94,40 +113,39 @@ __device__ inline void say(putting &p, int count, int box) {
 /* One thread. `room`: shared memory of PUT_SLOTS units. */
 __device__ inline void put_pieces(const run &r, putting &p, u32 room) {
     pieces_walk walk = {};
-    int loaded = 0, sent = 0, count = 0, done = NONE; /* done: said when the last store has its effect */
+    int loaded = 0, sent = 0, count = 0;
+    put_box done = {NONE}; /* said when the last store has its effect */
     bool more = walk.begin(r);
     for (;; sent++) {
         for (; more && loaded - sent < PUT_SLOTS - 1; loaded++) {
-            int slot = loaded % PUT_SLOTS, bytes = walk.unit_bytes();
-            p.to[slot] = walk.to + walk.at, p.bytes[slot] = bytes;
-            bulk_load(room + (u32)(slot * PUT_BYTES), walk.from + walk.at, bytes, shared_address(&p.full[slot]));
-            p.ends[slot] = NONE;
-            if (!walk.pass(r.c, bytes)) continue;
-            p.ends[slot] = walk.box;
-            more = walk.begin(r);
+            int slot = loaded % PUT_SLOTS;
+            put_unit u = walk.unit();
+            load_unit(room + (u32)(slot * PUT_BYTES), walk.from + walk.at, pitch(r), u, shared_address(&p.full[slot]));
+            if (walk.pass(r, u)) u.ends = walk.box, more = walk.begin(r);
+            p.unit[slot] = u;
         }
         if (sent == loaded) break;
         int slot = sent % PUT_SLOTS;
+        const put_unit u = p.unit[slot];
         barrier_wait(shared_address(&p.full[slot]), (u32)(sent / PUT_SLOTS & 1));
         stores_done();
-        if (done != NONE) say(p, count++, done);
-        bulk_store(p.to[slot], room + (u32)(slot * PUT_BYTES), p.bytes[slot]);
-        done = p.ends[slot];
+        if (done.box != NONE) say(p, count++, done);
+        store_unit(room + (u32)(slot * PUT_BYTES), pitch(r), u);
+        done = u.ends;
     }
     stores_done();
-    if (done != NONE) say(p, count++, done);
-    say(p, count, NONE);
+    if (done.box != NONE) say(p, count++, done);
+    say(p, count, {NONE});
 }
 /* Another: who has put the last piece of a box raises its flags. */
 __device__ inline void tell_pieces(const run &r, putting &p) {
     for (int count = 0;; count++) {
         int slot = count % SAYINGS;
         barrier_wait(shared_address(&p.said[slot]), (u32)(count / SAYINGS & 1));
-        int i = p.box[slot];
+        put_box box = p.box[slot];
         barrier_arrive(shared_address(&p.heard[slot]));
-        if (i == NONE) return;
-        const box_row box = r.c.boxes[i];
-        if (is_last(r.c.work + DONE + i, (u32)box.pieces)) raise_all(r, box.first_signal, box.nsignals);
+        if (box.box == NONE) return;
+        if (is_last(r.c.work + DONE + box.box, (u32)box.pieces)) raise_all(r, box.first_signal, box.nsignals);
     }
 }
 

@@ -9,7 +9,7 @@
 #include "kernels/cuda/gemm/tile.h"
 #include "kernels/cuda/jit/shape.h"
 
-enum { MOST_RANKS = 8, PIECE_ELEMENTS = 4096, PIECE_PUT_BYTES = 16 << 10, BAND_ROWS = 1024 };
+enum { MOST_RANKS = 8, PIECE_ELEMENTS = 4096, PIECE_PUT_BYTES = 32 << 10, BAND_ROWS = 1024 };
 
 /* The waits of puts [first, end): one after the other in the schedule. */
 static void waits_of(const struct mt_overlap_schedule *s, int first, int end, int32_t *first_wait, int32_t *nwaits) {
@@ -139,7 +139,8 @@ static void order_tiles(const struct mt_overlap *p, const struct mt_overlap_sche
 
 /* ---- tiles that add (mt_overlap_fused_adds) ----
  *
- * A rank's own tile takes over its sum: it awaits the peer's tile before it is stored, and the sum's row goes away.
+ * A rank's own tile takes over its sum: it awaits the peer's tile before it is stored, and the sum's row goes away. Of
+ * an AllReduce it takes over as well what is put of the sum, and the copy to this rank's own result.
  * Unlike all other waits this one is for the same epoch, so the order must not make a circle: own tile i comes after
  * more than i tiles for the peer, or after all of them, where none for the peer waits for it. The peer has its tiles
  * for this rank in the order of this rank's own, so what a tile awaits has fewer tiles for peers before it than the
@@ -171,25 +172,32 @@ static void stagger(const struct mt_overlap_schedule *s, int mix, int blocks, in
     }
 }
 
+/* A copy of a sum that is this rank's own. */
+static bool copies_own(const struct mt_overlap_schedule *s, int me, const struct mt_overlap_tile *tile) {
+    return tile->kind == MT_TILE_COPY && tile->from == MT_OVERLAP_RESULT && s->waits[tile->first_wait].from == me;
+}
+
 /* merged[ntiles]: the order without sums; sum_of[ntiles]: a tile's sum, or -1. Returns how many are in the order. A
  * part of a schedule that has not all sums stays as it is. */
-static int merge_sums(const struct mt_overlap *p, const struct mt_overlap_schedule *s, const int *order, int blocks,
-                      int *merged, int *sum_of) {
-    int *own = mt_calloc(2 * (size_t)s->ntiles + 1, sizeof *own), *sums = own + s->ntiles;
+static int merge_sums(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s, const int *order,
+                      int blocks, int *merged, int *sum_of) {
+    int *own = mt_calloc(3 * (size_t)s->ntiles + 1, sizeof *own), *sums = own + s->ntiles, *others = sums + s->ntiles;
+    enum mt_overlap_buffer summed = p->form == MT_OVERLAP_REDUCE ? MT_OVERLAP_RESULT : MT_OVERLAP_OUT;
     int nown = select_tiles(s, order, MT_TILE_MATMUL, MT_OVERLAP_SLOTS, own);
-    int nsums = select_tiles(s, order, MT_TILE_ADD, MT_OVERLAP_OUT, sums);
-    int others = s->ntiles - nown - nsums, count = 0, taken = 0, before = 0, passed = 0;
+    int nsums = select_tiles(s, order, MT_TILE_ADD, summed, sums);
+    int nothers = select_tiles(s, order, MT_TILE_MATMUL, MT_OVERLAP_PARTIAL, others);
+    int count = 0, taken = 0, before = 0, passed = 0;
     bool merges = nsums == nown && mt_overlap_fused_adds(p);
     for (int t = 0; t < s->ntiles; t++) sum_of[t] = -1, merged[t] = order[t];
     for (int i = 0; i < nown && merges; i++) sum_of[own[i]] = sums[i];
     for (int i = 0; i < s->ntiles && merges; i++) {
         const struct mt_overlap_tile *tile = &s->tiles[order[i]];
-        if (tile->kind == MT_TILE_ADD) continue;
+        if (tile->kind == MT_TILE_ADD || copies_own(s, me, tile)) continue;
         if (tile->to == MT_OVERLAP_SLOTS)
             passed++;
         else
-            merged[count++] = order[i], before++;
-        while (taken < passed && before >= least(others, taken + 1 + LAG * blocks)) merged[count++] = own[taken++];
+            merged[count++] = order[i], before += tile->kind == MT_TILE_MATMUL;
+        while (taken < passed && before >= least(nothers, taken + 1 + LAG * blocks)) merged[count++] = own[taken++];
     }
     free(own);
     if (merges) stagger(s, p->mix, blocks, merged, count);
@@ -201,10 +209,26 @@ static void take_sum(const struct mt_overlap_schedule *s, int me, int sum, struc
                      struct cuda_fused_tables *to) {
     const struct mt_overlap_tile *tile = &s->tiles[sum];
     row->adds = 1;
-    row->row = (int32_t)tile->row;
+    row->row = (int32_t)tile->from_row;
     row->first_ready = to->nwaits, row->nready = 0;
     for (int w = tile->first_wait; w < tile->first_wait + tile->nwaits; w++)
         if (s->waits[w].from != me) to->waits[to->nwaits++] = to->waits[w], row->nready++;
+}
+
+/* What is put of a sum, [first, end), the peer's is the tile's: with its waits, after those of the sum, and its flag.
+ */
+static void take_puts(const struct mt_overlap_schedule *s, int me, int first, int end, struct tile_row *row,
+                      struct cuda_fused_tables *to) {
+    row->nsignals = 0;
+    for (int j = first; j < end; j++) {
+        const struct mt_overlap_put *put = &s->puts[j];
+        if (put->peer == me) continue;
+        for (int w = put->first_wait; w < put->first_wait + put->nwaits; w++, row->nready++)
+            to->waits[to->nwaits++] = to->waits[w];
+        row->first_signal = j;
+        row->nsignals++;
+    }
+    assert(row->nsignals <= 1);
 }
 
 /* A tile's waits once more, in its order of K, which begins at tile->k and goes round; where they begin. */
@@ -258,10 +282,11 @@ bool cuda_fused_has_putter(const struct mt_overlap *p) {
 
 void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s, int blocks,
                             struct cuda_fused_tables *to) {
-    int of_tiles = 0;
-    for (int t = 0; t < s->ntiles; t++) of_tiles += s->tiles[t].nwaits;
+    int again = 0; /* waits of a tile, and of what is put of a sum, may be there twice */
+    for (int t = 0; t < s->ntiles; t++) again += s->tiles[t].nwaits;
+    for (int j = 0; j < s->nputs; j++) again += s->puts[j].nwaits;
     to->nwaits = s->nwaits, to->nsignals = s->nputs;
-    to->waits = mt_new(&to->arena, struct wait_row, s->nwaits + of_tiles); /* a tile's may be there twice */
+    to->waits = mt_new(&to->arena, struct wait_row, s->nwaits + again);
     to->signals = mt_new(&to->arena, struct signal_row, s->nputs);
     for (int w = 0; w < s->nwaits; w++)
         to->waits[w] = (struct wait_row){(int32_t)mt_overlap_flag_place(p, s->waits[w].flag), s->waits[w].count,
@@ -275,7 +300,7 @@ void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_
     int *order = mt_new(&to->arena, int, s->ntiles), *merged = mt_new(&to->arena, int, s->ntiles);
     int *sum_of = mt_new(&to->arena, int, s->ntiles), *first_put = mt_new(&to->arena, int, s->ntiles + 1), j = 0;
     order_tiles(p, s, mt_new(&to->arena, struct ordered, s->ntiles), order);
-    int count = merge_sums(p, s, order, blocks, merged, sum_of);
+    int count = merge_sums(p, me, s, order, blocks, merged, sum_of);
     for (; j < s->nputs && s->puts[j].tile < 0; j++)
         if (!p->engines) add_put(p, s, j, to);
     if (cuda_fused_has_putter(p)) to->nputs = to->npieces;
@@ -295,6 +320,6 @@ void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_
         row->first_wait = add_tile_waits(p, &s->tiles[t], to);
         if (sum_of[t] < 0) continue;
         take_sum(s, me, sum_of[t], row, to);
-        row->nsignals = 0;
+        take_puts(s, me, first_put[sum_of[t]], first_put[sum_of[t] + 1], row, to);
     }
 }

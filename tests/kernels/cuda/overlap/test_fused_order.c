@@ -160,7 +160,7 @@ static void count_sums(const struct mt_overlap *p, const struct rank *r, int me)
             box = r->tables.boxes[i - r->tables.ntiles];
         } else if (r->tables.tiles[i].adds) {
             const struct tile_row *t = &r->tables.tiles[i];
-            box = (struct box_row){.kind = SUM, .row = t->row, .column = t->column};
+            box = (struct box_row){.kind = SUM, .row = (int)base + t->row, .column = t->column};
             box.columns = (int)(p->cols - t->column < p->tile[1] ? p->cols - t->column : p->tile[1]);
             CHECK_EQ(t->from_row, first + t->row);
         }

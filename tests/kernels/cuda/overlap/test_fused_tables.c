@@ -99,25 +99,55 @@ static const struct tile_row *raiser_of(const struct cuda_fused_tables *tables, 
     return found;
 }
 
+/* What a tile that adds raises: of an AllReduce the flag of its sum at the peer, which awaits it for its copy. Beside
+ * the peer's tile it may await that the peer is ready. */
+static void check_sent(const struct job *job, int me, const struct tile_row *own) {
+    const struct cuda_fused_tables *mine = &job->tables[me], *theirs = &job->tables[1 - me];
+    const struct wait_row *waits = &mine->waits[own->first_ready];
+    int copies = 0;
+    if (job->problem.form == MT_OVERLAP_SCATTER) {
+        CHECK(own->nready == 1 && !own->nsignals);
+        return;
+    }
+    CHECK_EQ(own->nsignals, 1);
+    for (int w = 1; w < own->nready; w++) CHECK(waits[w].from == 1 - me && waits[w].lag > 0);
+    const struct signal_row *signal = &mine->signals[own->first_signal];
+    CHECK_EQ(signal->peer, 1 - me);
+    for (int i = 0; i < theirs->nboxes; i++) {
+        const struct box_row *box = &theirs->boxes[i];
+        if (box->kind != COPY_SUM || theirs->waits[box->first_wait].place != signal->place) continue;
+        CHECK_EQ(box->row - (me ? job->problem.rows[0] : 0), own->row);
+        CHECK_EQ(box->column, own->column);
+        copies++;
+    }
+    CHECK_EQ(copies, 1);
+}
+
 /* All of a rank's own tiles add, each what the peer puts there; nothing else adds. Returns how many. */
 static int check_pairs(const struct job *job, int me) {
     const struct mt_overlap *p = &job->problem;
     const struct cuda_fused_tables *mine = &job->tables[me], *theirs = &job->tables[1 - me];
-    int64_t rows = (p->rows[me] + TILE_ROWS - 1) / TILE_ROWS, adding = 0;
+    int64_t across = (p->cols + TILE_COLUMNS - 1) / TILE_COLUMNS, adding = 0, copies = 0;
     for (int i = 0; i < mine->ntiles; i++) {
         const struct tile_row *own = &mine->tiles[i];
         if (!own->adds) continue;
         adding++;
-        CHECK(own->nready == 1 && !own->nsignals && !own->nwaits, "tile %d", i);
+        CHECK(own->nready > 0 && !own->nwaits, "tile %d", i);
         const struct wait_row *wait = &mine->waits[own->first_ready];
         const struct tile_row *other = raiser_of(theirs, me, wait->place);
         CHECK(other && wait->from == 1 - me && wait->count == 1 && !wait->lag, "tile %d", i);
         CHECK(!other->adds && other->to == me && other->row == own->row && other->column == own->column, "tile %d", i);
         for (int j = 0; j < i; j++)
             CHECK(!mine->tiles[j].adds || mine->tiles[j].row != own->row || mine->tiles[j].column != own->column);
+        check_sent(job, me, own);
     }
-    CHECK_EQ(adding, rows * ((p->cols + TILE_COLUMNS - 1) / TILE_COLUMNS));
-    for (int i = 0; i < mine->nboxes; i++) CHECK_EQ(mine->boxes[i].kind, PUT);
+    CHECK_EQ(adding, (p->rows[me] + TILE_ROWS - 1) / TILE_ROWS * across);
+    for (int i = 0; i < mine->nboxes; i++) {
+        CHECK(mine->boxes[i].kind == PUT || mine->boxes[i].kind == COPY_SUM, "box %d", i);
+        copies += mine->boxes[i].kind == COPY_SUM;
+    }
+    int64_t peers = p->form == MT_OVERLAP_REDUCE ? (p->rows[1 - me] + TILE_ROWS - 1) / TILE_ROWS * across : 0;
+    CHECK_EQ(copies, peers);
     return (int)adding;
 }
 
@@ -129,7 +159,7 @@ int main(void) {
         for (int r = 0; r < RANKS; r++) check_waits(&job, r);
         for (int i = 0; i < job.tables[0].ntiles; i++) waiting += job.tables[0].tiles[i].first > 0;
         release(&job);
-        pose(&job, MT_OVERLAP_SCATTER, number);
+        pose(&job, number % 2 ? MT_OVERLAP_SCATTER : MT_OVERLAP_REDUCE, number);
         CHECK(mt_overlap_fused_adds(&job.problem), "job %d", number);
         for (int r = 0; r < RANKS; r++) {
             int count = check_pairs(&job, r);
