@@ -104,12 +104,14 @@ static void add_moved(const struct mt_overlap_schedule *s, int t, int first, int
  * that tiles which are multiplied at the same time share operands in the L2 cache. Which rank's comes when stays.
  *
  * Tiles with numbers 2 i and 2 i + 1 in a column of a family stay together, and are a pair, if there are pairs: so at
- * most one tile of a column has no other beside it, and the order of a family is the same with pairs and without. */
+ * most one tile of a column has no other beside it. Where slabs are rotated, tiles of the same first slab come together
+ * as far as they are of one chunk. Others of a pair begin with the first slab of the lower tile, which is the second
+ * that is put of the upper one. The order of other families is the same with pairs and without. */
 
 struct ordered {
     int tile, family;
-    int64_t band, column, row;
-    bool second; /* of two that stay together */
+    int64_t band, column, row, place; /* place: in its column, which begins as the row */
+    bool second;                      /* of two that stay together */
 };
 
 /* What is taken at once, in order: tiles, or pairs, some of one tile. */
@@ -126,7 +128,7 @@ static int by_place(const void *a, const void *b) {
     if (x->family != y->family) return x->family < y->family ? -1 : 1;
     if (x->band != y->band) return x->band < y->band ? -1 : 1;
     if (x->column != y->column) return x->column < y->column ? -1 : 1;
-    return (x->row > y->row) - (x->row < y->row);
+    return (x->place > y->place) - (x->place < y->place);
 }
 
 static struct ordered placed(const struct mt_overlap *p, const struct mt_overlap_tile *tile, int number) {
@@ -134,16 +136,33 @@ static struct ordered placed(const struct mt_overlap *p, const struct mt_overlap
     int64_t row = whole ? tile->row : tile->from_row;
     int rank = 0;
     while (tile->kind != MT_TILE_ADD && !p->direct && row >= p->rows[rank]) row -= p->rows[rank++];
-    return (struct ordered){number, (int)tile->kind * MOST_RANKS + rank, 0, tile->col, row, false};
+    return (struct ordered){number, (int)tile->kind * MOST_RANKS + rank, 0, tile->col, row, row, false};
 }
 
-/* Bands, of two tiles that stay together that of the first. */
-static void place_bands(struct ordered *sorted, int n) {
+/* How many rows of tiles further down is one with the same first slab, so that both are of one chunk. */
+static int rotation(const struct mt_overlap *p) {
+    int slabs = mt_overlap_rotates(p) ? mt_overlap_nslabs(p) : 1;
+    int64_t most = 0;
+    for (int r = 0; r < p->n; r++) most = largest(most, p->rows[r]);
+    return p->chunk >= most || p->chunk % (2 * slabs * p->tile[0]) == 0 ? slabs : 1;
+}
+
+/* Tiles i and i + `apart` of a column one after the other, of as many as are 2 * apart; then bands, of two tiles that
+ * stay together that of the first. */
+static void place_pairs(struct ordered *sorted, int n, int apart) {
+    qsort(sorted, (size_t)n, sizeof *sorted, by_place);
+    for (int t = 0, end = 0; t < n; t = end) {
+        while (end < n && sorted[end].family == sorted[t].family && sorted[end].column == sorted[t].column) end++;
+        int whole = (end - t) / (2 * apart) * 2 * apart;
+        for (int i = 0; i < end - t; i++) {
+            int in = i % (2 * apart);
+            sorted[t + i].place = i < whole ? i - in + in % apart * 2 + in / apart : i;
+        }
+    }
     qsort(sorted, (size_t)n, sizeof *sorted, by_place);
     for (int t = 0; t < n; t++) {
         struct ordered *o = &sorted[t];
-        bool top = !t || o[-1].family != o->family || o[-1].column != o->column;
-        o->second = !top && !o[-1].second;
+        o->second = o->place % 2;
         o->band = o->second ? o[-1].band : o->row / BAND_ROWS;
     }
     qsort(sorted, (size_t)n, sizeof *sorted, by_place);
@@ -159,7 +178,7 @@ static struct units order_tiles(const struct mt_overlap *p, const struct mt_over
         sorted[t] = placed(p, &s->tiles[t], t);
         u.first[t] = sorted[t].family;
     }
-    place_bands(sorted, s->ntiles);
+    place_pairs(sorted, s->ntiles, pairs ? rotation(p) : 1);
     for (int t = s->ntiles - 1; t >= 0; t--) next[sorted[t].family] = t;
     for (int t = 0; t < s->ntiles; t++) {
         int family = u.first[t];
@@ -361,8 +380,6 @@ void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_
     }
     for (int i = 0; i < count; i++) {
         int first = merged[i], second = u.second_of[first];
-        /* Where slabs are rotated, the upper tile's first has come when the lower one's has: of the upper tile it is
-         * the second that is put. */
         int begin = (int)(s->tiles[second < 0 ? first : second].k / GEMM_SLAB);
         for (int t = first; t >= 0; t = t == first ? second : -1) {
             if (s->tiles[t].kind != MT_TILE_MATMUL) {
