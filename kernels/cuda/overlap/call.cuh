@@ -19,12 +19,12 @@ struct tile_row {
     int staged, from_row, first; /* from A, or from what was gathered; the slab at which it begins, and goes round */
     /* 1: what the peer sent is added, and the sum is stored; with a signal, sent to the peer as well. */
     int adds;
-    int to, row, column, more;  /* the rank whose map it is stored by, or ALL; more: 0 after the last tile */
+    int to, row, column, more;  /* the rank whose map it is stored by, or ALL; more: 0 after the last tile, or EMPTY */
     int first_wait, nwaits;     /* before its slabs are loaded */
     int first_ready, nready;    /* before it is stored, or before it is added to */
     int first_signal, nsignals; /* when it is stored, or sent */
 };
-enum { ALL = -1 };
+enum { ALL = -1, EMPTY = 2 }; /* EMPTY: the other tile of a pair has none beside it; nothing is stored */
 struct box_row {
     int kind, peer, staged, pieces;     /* peer: a put's; staged: as of a tile */
     int from_row, row, column, columns; /* row: of where it goes */

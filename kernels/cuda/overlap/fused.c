@@ -37,6 +37,7 @@ struct kept {
     CUdeviceptr memory;
     int64_t at[5];
     int32_t ntiles, nboxes, nputs, npieces;
+    bool pairs; /* of tiles, for clusters of two blocks */
 };
 static struct kept *all_kept;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -99,8 +100,9 @@ static enum mt_status find(const struct cuda_queue *queue, const struct cuda_ove
     while (k && !is_of(k, queue, o)) k = k->next;
     if (!k) {
         struct cuda_fused_tables tables = {0};
-        cuda_fused_tables_make(o->problem, o->me, o->schedule, queue->cuda->nsm, &tables);
         k = new_kept(queue, o);
+        k->pairs = cuda_fused_has_pairs(o->problem, o->schedule, queue->cuda->nsm);
+        cuda_fused_tables_make(o->problem, o->me, o->schedule, queue->cuda->nsm, k->pairs, &tables);
         st = upload(&tables, k, err);
         mt_arena_release(&tables.arena);
         if (st) {
@@ -201,19 +203,19 @@ static enum mt_status map_sums(const struct cuda_overlap *o, struct maps *maps, 
     return st;
 }
 
-static enum mt_status map_operands(const struct cuda_overlap *o, struct maps *maps, struct mt_err *err) {
+static enum mt_status map_operands(const struct cuda_overlap *o, bool pairs, struct maps *maps, struct mt_err *err) {
     const struct mt_overlap *p = o->problem;
     const struct mt_overlap_operands *x = o->operands;
     bool gather = p->form == MT_OVERLAP_GATHER;
     int64_t a[2], rows = p->tile[0], columns = p->tile[1], k = gather ? p->k : p->shares[o->me],
-                  width = gather ? p->shares[o->me] : p->cols;
+                  width = gather ? p->shares[o->me] : p->cols, loaders = pairs ? 2 : 1; /* of a slab of B */
     mt_overlap_extent(p, o->me, MT_OVERLAP_A, a);
     if (!width) a[0] = 0;
     enum mt_status st = map(&maps->a, (struct gemm_matrix){p->type, x->a, a[x->trans_a], a[!x->trans_a], 0}, GEMM_SLAB,
                             x->trans_a ? GEMM_SLAB : rows, err);
     if (!st)
         st = map(&maps->b, (struct gemm_matrix){p->type, x->b, x->trans_b ? width : k, x->trans_b ? k : width, 0},
-                 GEMM_SLAB, x->trans_b ? columns : GEMM_SLAB, err);
+                 GEMM_SLAB, (x->trans_b ? columns : GEMM_SLAB) / loaders, err);
     for (int copy = 0; copy < o->schedule->copies && gather && width && !st; copy++)
         st = map(&maps->staged[copy],
                  (struct gemm_matrix){p->type, place(o, o->me, MT_OVERLAP_STAGED, copy, 0), p->m, k, 0}, GEMM_SLAB,
@@ -268,8 +270,8 @@ static struct cuda_fused_call make_call(const struct cuda_overlap *o, const stru
     return call;
 }
 
-static enum mt_status launch(const struct cuda_queue *queue, const struct cuda_overlap *o, struct cuda_fused_call *call,
-                             struct mt_err *err) {
+static enum mt_status launch(const struct cuda_queue *queue, const struct cuda_overlap *o, bool pairs,
+                             struct cuda_fused_call *call, struct mt_err *err) {
     const struct mt_overlap *p = o->problem;
     const struct gemm_tile *tile = gemm_tile_of(p->tile[0], p->tile[1]);
     struct cuda *cuda = queue->cuda;
@@ -281,27 +283,28 @@ static enum mt_status launch(const struct cuda_queue *queue, const struct cuda_o
      * come. */
     bool gather = p->form == MT_OVERLAP_GATHER, spread = gather || mt_overlap_fused_adds(p);
     bool streamed = gather && gemm_streams(cuda, p->m * p->shares[o->me] * mt_type_size(p->out));
-    enum mt_status st = map_operands(o, &maps, err);
+    enum mt_status st = map_operands(o, pairs, &maps, err);
     if (st) return st;
     snprintf(definitions, sizeof definitions,
              "-DTYPE=%s -DHALF=%s -DOUT=%s -DTURN_A=%d -DTURN_B=%d -DROWS=%d -DCOLUMNS=%d -DTOGETHER=%d -DSTAGES=%d "
-             "-DSHARE=0 -DSPREAD=%d -DSTREAMED=%d -DACCUMULATE=0 -DWIRE=%s -DRESULT=%s -DRANKS=%d -DSIGNALS=%d "
+             "-DSHARE=%d -DSPREAD=%d -DSTREAMED=%d -DACCUMULATE=0 -DWIRE=%s -DRESULT=%s -DRANKS=%d -DSIGNALS=%d "
              "-DADDS=%d -DPUTTER=%d",
              cuda_type(p->type), cuda_type(p->type), cuda_type(gather ? p->out : p->wire), o->operands->trans_a,
              !o->operands->trans_b, tile->rows, tile->columns, tile->together,
-             gemm_tile_stages(cuda, tile, beside_bytes_of(p)), spread, streamed, cuda_type(p->wire), cuda_type(p->out),
-             p->n, !gather, mt_overlap_fused_adds(p), cuda_fused_has_putter(p));
+             gemm_tile_stages(cuda, tile, beside_bytes_of(p)), pairs, spread, streamed, cuda_type(p->wire),
+             cuda_type(p->out), p->n, !gather, mt_overlap_fused_adds(p), cuda_fused_has_putter(p));
     if ((st = cuda_kernel(cuda, "fused", definitions, "overlap_fused", shared_bytes, &kernel, err))) return st;
     struct cuda_overlap_run run;
     if (p->engines) {
         cuda_overlap_run_init(&run, queue, o);
         if ((st = put_all(&run, err))) return st;
     }
-    /* A block with a tile, with a piece that is put, or with pieces for all of its movers and consumers. */
+    /* A block with a tile, with a piece that is put, or with pieces for all of its movers and consumers; of pairs
+     * whole clusters. Two neighbours are always free together. */
     int64_t moved = divide_up(call->npieces - call->nputs, 8);
     int64_t wanted = largest(largest(call->ntiles, call->nputs), largest(moved, 1));
-    st = cuda_launch(queue, kernel, least(wanted, cuda->nsm), GEMM_TILE_THREADS, shared_bytes, (void *[]){&maps, call},
-                     err);
+    int64_t each = pairs ? 2 : 1, blocks = least(divide_up(wanted, each), cuda->nsm / each) * each;
+    st = cuda_launch(queue, kernel, blocks, GEMM_TILE_THREADS, shared_bytes, (void *[]){&maps, call}, err);
     return st || !p->engines ? st : cuda_overlap_join(&run, err);
 }
 
@@ -310,7 +313,8 @@ static enum mt_status queue(const struct cuda_queue *queue, const struct cuda_ov
     enum mt_status st = find(queue, o, &kept, err);
     if (st) return st;
     struct cuda_fused_call call = make_call(o, kept);
-    return mt_overlap_fused_few(o->problem) ? cuda_few_launch(queue, o, &call, err) : launch(queue, o, &call, err);
+    return mt_overlap_fused_few(o->problem) ? cuda_few_launch(queue, o, &call, err)
+                                            : launch(queue, o, kept->pairs, &call, err);
 }
 
 const struct cuda_overlap_impl cuda_overlap_fused = {MT_OVERLAP_FUSED, can, queue};

@@ -7,6 +7,7 @@
  *   SIGNALS       1: flags are raised when tiles are stored
  *   ADDS          1: some tiles add what the peer sent, and store the sum: of two ranks, all types halves of one kind
  *   PUTTER        1: rows are put to peers, by this kernel
+ *   SHARE         0; or 1: tiles come in pairs of the same columns, which the two blocks of a cluster take
  *
  * Counters give out work, so that blocks need not all be resident: *tiles*, whose waits the warp that loads keeps, each
  * before the slab in the K loop that it is for; and *pieces* of boxes: rows put to a peer (gather; putter.cuh), all of
@@ -17,9 +18,16 @@
  * stores their sums, and sends them to the peer if it wants them too. As of puts (putter.cuh), no more is under way
  * than a link needs, or loads would queue behind it.
  *
+ * The two blocks of a cluster load half of a slab of B each, for both, and so go through pairs slab by slab together;
+ * an EMPTY tile loads its half as well. Who has given up takes tiles all the same, and loads them as they are: the
+ * other block counts on its halves, and the counter ends it.
+ *
  * Nothing that others wait for waits for them in the same epoch, but for tiles that add, whose order makes no circle
- * (tables.c): puts await at most the epoch before, so that any rank's kernel ends once its peers have begun. The last
- * block sets the counters back for the next launch. */
+ * (tables.c): puts await at most the epoch before, so that any rank's kernel ends once its peers have begun. A cluster
+ * is as one block with two tiles at a time, for each other's loads and stages are all that its blocks wait for: a
+ * tile's slabs wait for those of the pair, and for pairs before it to be stored; its stores for its own waits alone. So
+ * a pair awaits what its tiles do, and the pairs before it in its cluster, which come before it in the table too. The
+ * last block sets the counters back for the next launch. */
 #include "kernels/cuda/overlap/call.cuh"
 #include "kernels/cuda/overlap/movers.cuh"
 #include "kernels/cuda/overlap/putter.cuh"
@@ -27,7 +35,8 @@
 /* Tiles handed to consumers, one of which may still be stored; turns of barriers of tiles, more than are handed; rows
  * that are sent at a time: 2 KiB of each multiprocessor fill the link between two H200s. */
 enum { SLOTS = 4, TURNS = 8, SEND_ROWS = 16, NEVER = 0x7fffffff };
-static_assert(SHARE == 0 && ACCUMULATE == 0 && !(SIGNALS && PUTTER) && (!ADDS || (LATE > 0 && SIGNALS && RANKS == 2)),
+static_assert(SHARE <= 1 && (!SHARE || TOGETHER) && ACCUMULATE == 0 && !(SIGNALS && PUTTER) &&
+                  (!ADDS || (LATE > 0 && SIGNALS && RANKS == 2)),
               "");
 
 /* ---- tiles ---- */
@@ -111,28 +120,67 @@ __device__ inline bool await_slab(const run &r, tile_waits &waits, int s) {
     return true;
 }
 
+/* Numbers of pairs that the first block of a cluster has taken, on their way to the second. It takes one while it loads
+ * the pair before, whose first slab was let in by both blocks' consumers: they have multiplied the slab STAGES before
+ * it, for whose pair the second block has read the number. So no place is written again before it was read. */
+enum { HANDED = STAGES + 1 };
+struct numbers {
+    u64 there[HANDED];
+    int number[HANDED];
+};
+__device__ inline void init_numbers(numbers &n) {
+    for (int i = 0; i < HANDED; i++) barrier_init(shared_address(&n.there[i]), 1);
+}
+/* The word is there when the other block's barrier says so, which awaits its bytes. */
+__device__ inline void send_word(const int *word, int value, const u64 *barrier, u32 rank) {
+    asm volatile(
+        "{.reg .b32 to, told;\nmapa.shared::cluster.u32 to, %0, %3;\nmapa.shared::cluster.u32 told, %2, %3;\n"
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [to], %1, [told];}" ::"r"(shared_address(word)),
+        "r"(value), "r"(shared_address(barrier)), "r"(rank)
+        : "memory");
+}
+
+/* The tiles that a block takes, one after the other; the warp that loads calls. */
+struct taker {
+    numbers &n;
+    u32 rank;
+    int place;
+    u32 parity;
+    __device__ inline int take(const call &c) {
+        int i = 0;
+        if (threadIdx.x % 32 == 0) {
+            if (rank) {
+                u32 barrier = shared_address(&n.there[place]);
+                barrier_expect(barrier, sizeof(int));
+                barrier_wait(barrier, parity);
+                i = n.number[place];
+            } else {
+                i = (int)atomicAdd(c.work + TILES, 1);
+                if (SHARE) send_word(&n.number[place], i, &n.there[place], 1);
+            }
+        }
+        if (++place == HANDED) place = 0, parity ^= 1;
+        return __shfl_sync(~0u, i, 0) * CLUSTER + (int)rank;
+    }
+};
+
 /* One warp: tiles from the counter, to consumers, and their slabs, which its first lane loads. While it loads one, it
- * looks for the next. After someone has given up it loads the tile's other slabs as they are, for consumers count them,
- * and takes no more. */
+ * looks for the next; the second block of a cluster a slab later, when the number has come. After someone has given up
+ * it loads all slabs as they are, for consumers count them. */
 __device__ inline tile_row tile_of(const call &c, int i) {
     return i < c.ntiles ? c.tiles[i] : tile_row{};
 }
-__device__ inline int take_tile(const call &c) {
-    int i = 0;
-    if (threadIdx.x % 32 == 0) i = (int)atomicAdd(c.work + TILES, 1);
-    return __shfl_sync(~0u, i, 0);
-}
-__device__ inline void load_tiles(const run &r, const maps &maps, const stages &m, hand &h) {
+__device__ inline void load_tiles(const run &r, const maps &maps, const stages &m, hand &h, numbers &n) {
     enum { TAKE_AT = 1, LOOK_AT = 3, WAITS_AT = 5 };
     bool leads = threadIdx.x % 32 == 0, fine = true;
     ring at = {0, 0};
     place_of_hand to = {0, 0};
-    int next = 0;
+    taker tiles = {n, cluster_rank(), 0, 0};
+    int next = 0, take_at = TAKE_AT + (int)tiles.rank;
     tile_waits waits, later;
     tile_row ahead;
-    waits.begin(r, ahead = tile_of(r.c, take_tile(r.c)));
+    waits.begin(r, ahead = tile_of(r.c, tiles.take(r.c)));
     for (tile_row t = ahead;; t = ahead, waits = later, to.next()) {
-        t.more &= (int)fine;
         barrier_wait(shared_address(&h.empty[to.slot]), to.parity ^ 1);
         if (leads) {
             h.tile[to.slot] = t;
@@ -146,16 +194,18 @@ __device__ inline void load_tiles(const run &r, const maps &maps, const stages &
             if (fine && (waits.next <= s || (waits.next == NEVER && waits.left))) fine = await_slab(r, waits, s);
             barrier_wait(m.empty + 8 * (u32)at.stage, at.parity ^ 1);
             if (leads) {
-                barrier_expect(barrier, STAGE_BYTES);
-                load_slab<ROWS, TURN_A, false>(stage, a, t.from_row, k * SLAB, barrier, 0);
-                load_slab<COLUMNS, TURN_B, false>(stage + A_BYTES, &maps.b, t.column, k * SLAB, barrier, 0);
+                bool loads = !SHARE || t.more != EMPTY; /* what an EMPTY tile multiplies is whatever is there */
+                barrier_expect(barrier, loads ? STAGE_BYTES : B_BYTES);
+                if (loads) load_slab<ROWS, TURN_A, false>(stage, a, t.from_row, k * SLAB, barrier, 0);
+                load_slab<COLUMNS, TURN_B, SHARE == 1>(stage + A_BYTES, &maps.b, t.column, k * SLAB, barrier,
+                                                       (int)tiles.rank);
             }
             __syncwarp();
-            if (s == TAKE_AT) next = take_tile(r.c);
+            if (s == take_at) next = tiles.take(r.c);
             if (s == LOOK_AT) ahead = tile_of(r.c, next);
             if (s == WAITS_AT) later.begin(r, ahead);
         }
-        if (r.c.slabs <= TAKE_AT) next = take_tile(r.c);
+        if (r.c.slabs <= take_at) next = tiles.take(r.c);
         if (r.c.slabs <= LOOK_AT) ahead = tile_of(r.c, next);
         if (r.c.slabs <= WAITS_AT) later.begin(r, ahead);
     }
@@ -195,6 +245,7 @@ __device__ inline void send_rows(const run &r, const tensor_map *map, int rank, 
     stores_commit();
 }
 __device__ inline void send_chunk(const run &r, const maps &maps, const tile_row &t, u32 chunk, int x, int y) {
+    if (SHARE && t.more == EMPTY) return;
     if (ADDS && t.adds) {
         store_box(chunk, &maps.sum, x, y, 0);
         stores_commit();
@@ -325,6 +376,7 @@ __device__ inline void pass_begin(const run &r, const maps &maps, hand &h, passi
 __device__ inline void store_one(const run &r, const maps &maps, const hand &h, const passing &now, u32 chunk, int row,
                                  int column) {
     const tile_row &t = h.tile[now.slot];
+    if (SHARE && t.more == EMPTY) return;
     store_box(chunk, &maps.to[r.copy][t.to], t.column + column, t.row + now.first + row, 0);
 }
 /* All threads: the slot is free. */
@@ -387,11 +439,15 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
 }
 
 extern "C" __global__ void __launch_bounds__(128 * (CONSUMERS + 1), 1)
-    overlap_fused(const __grid_constant__ maps maps, const __grid_constant__ call c) {
+#if SHARE
+    __cluster_dims__(2, 1, 1)
+#endif
+        overlap_fused(const __grid_constant__ maps maps, const __grid_constant__ call c) {
     extern __shared__ char memory[];
     __shared__ alignas(8) u64 barriers[BARRIERS];
     __shared__ alignas(16) hand h;
     __shared__ putting put;
+    __shared__ numbers n;
     const stages m = {align_stages(memory), shared_address(barriers), shared_address(barriers) + 8 * STAGES};
     if (threadIdx.x == 0) {
         init_stages(m);
@@ -407,18 +463,19 @@ extern "C" __global__ void __launch_bounds__(128 * (CONSUMERS + 1), 1)
                 barrier_init(shared_address(&h.read[g][i]), 1);
             }
         if (PUTTER) init_putting(put);
+        if (SHARE) init_numbers(n);
         h.lost = 0;
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     u64 epoch = *c.epoch + !c.begun;
     const run r = {c, epoch, (int)(epoch % (u64)c.copies)};
     const u32 room = m.base + STAGES * STAGE_BYTES;
-    __syncthreads();
+    cluster_sync();
     if (threadIdx.x >= 128 * CONSUMERS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(ADDS ? 72 : 88));
         int warp = (int)threadIdx.x / 32 - 4 * CONSUMERS;
         bool leads = threadIdx.x % 32 == 0;
-        if (warp == 0) load_tiles(r, maps, m, h);
+        if (warp == 0) load_tiles(r, maps, m, h, n);
         if (SIGNALS && warp == 1 && leads) send_tiles(r, maps, h, room);
         if (ADDS && warp == 2 && leads) keep_ready(r, h);
         if (PUTTER && warp == 1 && leads) put_pieces(r, put, room + (u32)(CONSUMERS * CHUNKS * CHUNK_BYTES));
@@ -431,7 +488,7 @@ extern "C" __global__ void __launch_bounds__(128 * (CONSUMERS + 1), 1)
         multiply_tiles(r, maps, m, h, room);
         move_pieces(r);
     }
-    __syncthreads();
+    cluster_sync(); /* the other block has told this one all that it will */
     if (threadIdx.x || !is_last(c.work + ENDED, gridDim.x)) return;
     *c.epoch = epoch;
     c.work[TILES] = c.work[PUTS] = c.work[PIECES] = c.work[GIVEN_UP] = 0;

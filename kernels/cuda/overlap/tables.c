@@ -101,19 +101,34 @@ static void add_moved(const struct mt_overlap_schedule *s, int t, int first, int
 /* ---- the order of tiles ----
  *
  * Those for one rank, or of its rows, change places among each other: by bands of rows, down the columns of a band, so
- * that tiles which are multiplied at the same time share operands in the L2 cache. Which rank's comes when stays. */
+ * that tiles which are multiplied at the same time share operands in the L2 cache. Which rank's comes when stays.
+ *
+ * Tiles with numbers 2 i and 2 i + 1 in a column of a family stay together, and are a pair, if there are pairs: so at
+ * most one tile of a column has no other beside it. Where slabs are rotated, tiles of the same first slab come together
+ * as far as they are of one chunk. Others of a pair begin with the first slab of the lower tile, which is the second
+ * that is put of the upper one. The order of other families is the same with pairs and without. */
 
 struct ordered {
     int tile, family;
-    int64_t band, column, row;
+    int64_t band, column, row, place; /* place: in its column, which begins as the row */
+    bool second;                      /* of two that stay together */
 };
+
+/* What is taken at once, in order: tiles, or pairs, some of one tile. */
+struct units {
+    bool pairs;
+    int n, *first, *second_of; /* first[n]; second_of[a first tile]: the other, or -1 */
+};
+static int size_of(const struct units *u, int first) {
+    return u->second_of[first] < 0 ? 1 : 2;
+}
 
 static int by_place(const void *a, const void *b) {
     const struct ordered *x = a, *y = b;
     if (x->family != y->family) return x->family < y->family ? -1 : 1;
     if (x->band != y->band) return x->band < y->band ? -1 : 1;
     if (x->column != y->column) return x->column < y->column ? -1 : 1;
-    return (x->row > y->row) - (x->row < y->row);
+    return (x->place > y->place) - (x->place < y->place);
 }
 
 static struct ordered placed(const struct mt_overlap *p, const struct mt_overlap_tile *tile, int number) {
@@ -121,20 +136,75 @@ static struct ordered placed(const struct mt_overlap *p, const struct mt_overlap
     int64_t row = whole ? tile->row : tile->from_row;
     int rank = 0;
     while (tile->kind != MT_TILE_ADD && !p->direct && row >= p->rows[rank]) row -= p->rows[rank++];
-    return (struct ordered){number, (int)tile->kind * MOST_RANKS + rank, row / BAND_ROWS, tile->col, row};
+    return (struct ordered){number, (int)tile->kind * MOST_RANKS + rank, 0, tile->col, row, row, false};
 }
 
-/* order[ntiles]: the tile that is taken then. */
-static void order_tiles(const struct mt_overlap *p, const struct mt_overlap_schedule *s, struct ordered *sorted,
-                        int *order) {
-    int next[(MT_TILE_COPY + 1) * MOST_RANKS] = {0};
+/* How many rows of tiles further down is one with the same first slab, so that both are of one chunk. */
+static int rotation(const struct mt_overlap *p) {
+    int slabs = mt_overlap_rotates(p) ? mt_overlap_nslabs(p) : 1;
+    int64_t most = 0;
+    for (int r = 0; r < p->n; r++) most = largest(most, p->rows[r]);
+    return p->chunk >= most || p->chunk % (2 * slabs * p->tile[0]) == 0 ? slabs : 1;
+}
+
+/* Tiles i and i + `apart` of a column one after the other, of as many as are 2 * apart; then bands, of two tiles that
+ * stay together that of the first. */
+static void place_pairs(struct ordered *sorted, int n, int apart) {
+    qsort(sorted, (size_t)n, sizeof *sorted, by_place);
+    for (int t = 0, end = 0; t < n; t = end) {
+        while (end < n && sorted[end].family == sorted[t].family && sorted[end].column == sorted[t].column) end++;
+        int whole = (end - t) / (2 * apart) * 2 * apart;
+        for (int i = 0; i < end - t; i++) {
+            int in = i % (2 * apart);
+            sorted[t + i].place = i < whole ? i - in + in % apart * 2 + in / apart : i;
+        }
+    }
+    qsort(sorted, (size_t)n, sizeof *sorted, by_place);
+    for (int t = 0; t < n; t++) {
+        struct ordered *o = &sorted[t];
+        o->second = o->place % 2;
+        o->band = o->second ? o[-1].band : o->row / BAND_ROWS;
+    }
+    qsort(sorted, (size_t)n, sizeof *sorted, by_place);
+}
+
+/* A pair comes where the first of two tiles of its family does in the schedule. */
+static struct units order_tiles(const struct mt_overlap *p, const struct mt_overlap_schedule *s, bool pairs,
+                                struct mt_arena *arena) {
+    struct ordered *sorted = mt_new(arena, struct ordered, s->ntiles);
+    struct units u = {pairs, 0, mt_new(arena, int, s->ntiles), mt_new(arena, int, s->ntiles)};
+    int next[(MT_TILE_COPY + 1) * MOST_RANKS] = {0}, ahead[(MT_TILE_COPY + 1) * MOST_RANKS] = {0};
     for (int t = 0; t < s->ntiles; t++) {
         sorted[t] = placed(p, &s->tiles[t], t);
-        order[t] = sorted[t].family;
+        u.first[t] = sorted[t].family;
     }
-    qsort(sorted, (size_t)s->ntiles, sizeof *sorted, by_place);
+    place_pairs(sorted, s->ntiles, pairs ? rotation(p) : 1);
     for (int t = s->ntiles - 1; t >= 0; t--) next[sorted[t].family] = t;
-    for (int t = 0; t < s->ntiles; t++) order[t] = sorted[next[order[t]]++].tile;
+    for (int t = 0; t < s->ntiles; t++) {
+        int family = u.first[t];
+        if (ahead[family]) {
+            ahead[family]--;
+            continue;
+        }
+        const struct ordered *o = &sorted[next[family]++];
+        u.first[u.n++] = o->tile, u.second_of[o->tile] = -1;
+        if (!pairs || o == sorted + s->ntiles - 1 || !o[1].second) continue;
+        u.second_of[o->tile] = o[1].tile;
+        next[family]++, ahead[family]++;
+    }
+    return u;
+}
+
+bool cuda_fused_has_pairs(const struct mt_overlap *p, const struct mt_overlap_schedule *s, int blocks) {
+    enum { GAIN_PERCENT = 10 };
+    if (mt_overlap_fused_few(p) || p->tile[0] != 128 || p->tile[1] <= 128 || blocks < 2) return false;
+    struct mt_arena arena = {0};
+    struct units u = order_tiles(p, s, true, &arena);
+    int pairs = 0, tiles = 0;
+    for (int i = 0; i < u.n; i++)
+        if (s->tiles[u.first[i]].kind == MT_TILE_MATMUL) pairs++, tiles += size_of(&u, u.first[i]);
+    mt_arena_release(&arena);
+    return divide_up(pairs, blocks / 2) * 100 <= divide_up(tiles, blocks) * (100 + GAIN_PERCENT);
 }
 
 /* ---- tiles that add (mt_overlap_fused_adds) ----
@@ -145,16 +215,23 @@ static void order_tiles(const struct mt_overlap *p, const struct mt_overlap_sche
  * more than i tiles for the peer, or after all of them, where none for the peer waits for it. The peer has its tiles
  * for this rank in the order of this rank's own, so what a tile awaits has fewer tiles for peers before it than the
  * tile itself, on any number of multiprocessors. LAG more for each block hide what the peer's tile takes on its way: it
- * is sent while the block multiplies the next, or two. */
+ * is sent while the block multiplies the next, or two.
+ *
+ * Pairs come and wait as one. An own pair that ends with own tile i comes after more than i tiles for the peer, in
+ * whole pairs. The peer has the same pairs for this rank, as they are of the same rows and columns: before the one that
+ * is awaited it has as many tiles for this rank as this rank has own tiles before its pair, so that its own pairs
+ * before that end earlier, and await tiles with still fewer own ones before them. It holds too where only one of the
+ * two ranks has pairs: then what the pair's last tile awaits has own tiles up to i - 1 before it, and what these await
+ * has own pairs before it that end by then. */
 
 enum { LAG = 2 };
 
 /* Tiles of some kind, in order. */
-static int select_tiles(const struct mt_overlap_schedule *s, const int *order, enum mt_overlap_tile_kind kind,
+static int select_tiles(const struct mt_overlap_schedule *s, const struct units *u, enum mt_overlap_tile_kind kind,
                         enum mt_overlap_buffer to, int *selected) {
     int count = 0;
-    for (int i = 0; i < s->ntiles; i++)
-        if (s->tiles[order[i]].kind == kind && s->tiles[order[i]].to == to) selected[count++] = order[i];
+    for (int i = 0; i < u->n; i++)
+        if (s->tiles[u->first[i]].kind == kind && s->tiles[u->first[i]].to == to) selected[count++] = u->first[i];
     return count;
 }
 
@@ -177,31 +254,45 @@ static bool copies_own(const struct mt_overlap_schedule *s, int me, const struct
     return tile->kind == MT_TILE_COPY && tile->from == MT_OVERLAP_RESULT && s->waits[tile->first_wait].from == me;
 }
 
-/* merged[ntiles]: the order without sums; sum_of[ntiles]: a tile's sum, or -1. Returns how many are in the order. A
- * part of a schedule that has not all sums stays as it is. */
-static int merge_sums(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s, const int *order,
+/* merged[u->n]: the order without sums; sum_of[ntiles]: a tile's sum, or -1. Returns how many are in the order. A part
+ * of a schedule that has not all sums stays as it is. */
+static int merge_sums(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s, const struct units *u,
                       int blocks, int *merged, int *sum_of) {
     int *own = mt_calloc(3 * (size_t)s->ntiles + 1, sizeof *own), *sums = own + s->ntiles, *others = sums + s->ntiles;
     enum mt_overlap_buffer summed = p->form == MT_OVERLAP_REDUCE ? MT_OVERLAP_RESULT : MT_OVERLAP_OUT;
-    int nown = select_tiles(s, order, MT_TILE_MATMUL, MT_OVERLAP_SLOTS, own);
-    int nsums = select_tiles(s, order, MT_TILE_ADD, summed, sums);
-    int nothers = select_tiles(s, order, MT_TILE_MATMUL, MT_OVERLAP_PARTIAL, others);
-    int count = 0, taken = 0, before = 0, passed = 0;
+    int nown = select_tiles(s, u, MT_TILE_MATMUL, MT_OVERLAP_SLOTS, own);
+    int nsums = select_tiles(s, u, MT_TILE_ADD, summed, sums);
+    int nothers = select_tiles(s, u, MT_TILE_MATMUL, MT_OVERLAP_PARTIAL, others);
+    int all_others = 0, count = 0, taken = 0, before = 0, passed = 0;
+    int end = 0; /* own tiles that have been taken when the next unit of them has */
     bool merges = nsums == nown && mt_overlap_fused_adds(p);
-    for (int t = 0; t < s->ntiles; t++) sum_of[t] = -1, merged[t] = order[t];
-    for (int i = 0; i < nown && merges; i++) sum_of[own[i]] = sums[i];
-    for (int i = 0; i < s->ntiles && merges; i++) {
-        const struct mt_overlap_tile *tile = &s->tiles[order[i]];
+    for (int t = 0; t < s->ntiles; t++) sum_of[t] = -1;
+    for (int i = 0; i < u->n; i++) merged[i] = u->first[i];
+    for (int i = 0; i < nothers; i++) all_others += size_of(u, others[i]);
+    for (int i = 0; i < nown && merges; i++) {
+        int second = u->second_of[own[i]], sum = u->second_of[sums[i]];
+        assert((second < 0) == (sum < 0));
+        sum_of[own[i]] = sums[i];
+        if (second >= 0) sum_of[second] = sum;
+    }
+    if (nown) end = size_of(u, own[0]);
+    for (int i = 0; i < u->n && merges; i++) {
+        const struct mt_overlap_tile *tile = &s->tiles[u->first[i]];
         if (tile->kind == MT_TILE_ADD || copies_own(s, me, tile)) continue;
-        if (tile->to == MT_OVERLAP_SLOTS)
+        if (tile->to == MT_OVERLAP_SLOTS) {
             passed++;
-        else
-            merged[count++] = order[i], before += tile->kind == MT_TILE_MATMUL;
-        while (taken < passed && before >= least(nothers, taken + 1 + LAG * blocks)) merged[count++] = own[taken++];
+        } else {
+            merged[count++] = u->first[i];
+            if (tile->kind == MT_TILE_MATMUL) before += size_of(u, u->first[i]);
+        }
+        while (taken < passed && before >= least(all_others, end + LAG * blocks)) {
+            merged[count++] = own[taken++];
+            if (taken < nown) end += size_of(u, own[taken]);
+        }
     }
     free(own);
-    if (merges) stagger(s, p->mix, blocks, merged, count);
-    return merges ? count : s->ntiles;
+    if (merges) stagger(s, p->mix, u->pairs ? (int)largest(blocks / 2, 1) : blocks, merged, count);
+    return merges ? count : u->n;
 }
 
 /* The tile's row, with its sum's place and waits: of what this rank sends itself there is no flag. */
@@ -231,10 +322,10 @@ static void take_puts(const struct mt_overlap_schedule *s, int me, int first, in
     assert(row->nsignals <= 1);
 }
 
-/* A tile's waits once more, in its order of K, which begins at tile->k and goes round; where they begin. */
-static int32_t add_tile_waits(const struct mt_overlap *p, const struct mt_overlap_tile *tile,
+/* A tile's waits once more, in its order of K, which begins at slab `begin` and goes round; where they begin. */
+static int32_t add_tile_waits(const struct mt_overlap *p, const struct mt_overlap_tile *tile, int begin,
                               struct cuda_fused_tables *to) {
-    int first = to->nwaits, begin = (int)(tile->k / GEMM_SLAB), slabs = begin ? (int)divide_up(p->k, GEMM_SLAB) : 0;
+    int first = to->nwaits, slabs = begin ? (int)divide_up(p->k, GEMM_SLAB) : 0;
     for (int w = tile->first_wait; w < tile->first_wait + tile->nwaits; w++) {
         struct wait_row row = to->waits[w];
         int at = to->nwaits++;
@@ -280,8 +371,14 @@ bool cuda_fused_has_putter(const struct mt_overlap *p) {
     return p->form == MT_OVERLAP_GATHER && p->n > 1 && !p->engines;
 }
 
+static struct tile_row *add_row(struct cuda_fused_tables *to, struct tile_row row) {
+    mt_arena_grow(&to->arena, &to->tiles, to->ntiles, &to->tiles_capacity, sizeof *to->tiles);
+    to->tiles[to->ntiles] = row;
+    return &to->tiles[to->ntiles++];
+}
+
 void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s, int blocks,
-                            struct cuda_fused_tables *to) {
+                            bool pairs, struct cuda_fused_tables *to) {
     int again = 0; /* waits of a tile, and of what is put of a sum, may be there twice */
     for (int t = 0; t < s->ntiles; t++) again += s->tiles[t].nwaits;
     for (int j = 0; j < s->nputs; j++) again += s->puts[j].nwaits;
@@ -297,10 +394,10 @@ void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_
         make_few(me, s, to);
         return;
     }
-    int *order = mt_new(&to->arena, int, s->ntiles), *merged = mt_new(&to->arena, int, s->ntiles);
-    int *sum_of = mt_new(&to->arena, int, s->ntiles), *first_put = mt_new(&to->arena, int, s->ntiles + 1), j = 0;
-    order_tiles(p, s, mt_new(&to->arena, struct ordered, s->ntiles), order);
-    int count = merge_sums(p, me, s, order, blocks, merged, sum_of);
+    int *merged = mt_new(&to->arena, int, s->ntiles), *sum_of = mt_new(&to->arena, int, s->ntiles);
+    int *first_put = mt_new(&to->arena, int, s->ntiles + 1), j = 0;
+    struct units u = order_tiles(p, s, pairs, &to->arena);
+    int count = merge_sums(p, me, s, &u, blocks, merged, sum_of);
     for (; j < s->nputs && s->puts[j].tile < 0; j++)
         if (!p->engines) add_put(p, s, j, to);
     if (cuda_fused_has_putter(p)) to->nputs = to->npieces;
@@ -309,17 +406,21 @@ void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_
         first_put[t] = j;
     }
     for (int i = 0; i < count; i++) {
-        int t = merged[i];
-        if (s->tiles[t].kind != MT_TILE_MATMUL) {
-            add_moved(s, t, first_put[t], first_put[t + 1], to);
-            continue;
+        int first = merged[i], second = u.second_of[first];
+        int begin = (int)(s->tiles[second < 0 ? first : second].k / GEMM_SLAB);
+        for (int t = first; t >= 0; t = t == first ? second : -1) {
+            if (s->tiles[t].kind != MT_TILE_MATMUL) {
+                add_moved(s, t, first_put[t], first_put[t + 1], to);
+                continue;
+            }
+            struct tile_row *row = add_row(to, tile_row(p, me, s, t, first_put[t], first_put[t + 1]));
+            row->first = begin;
+            row->first_wait = add_tile_waits(p, &s->tiles[t], begin, to);
+            if (sum_of[t] < 0) continue;
+            take_sum(s, me, sum_of[t], row, to);
+            take_puts(s, me, first_put[sum_of[t]], first_put[sum_of[t] + 1], row, to);
         }
-        mt_arena_grow(&to->arena, &to->tiles, to->ntiles, &to->tiles_capacity, sizeof *to->tiles);
-        struct tile_row *row = &to->tiles[to->ntiles++];
-        *row = tile_row(p, me, s, t, first_put[t], first_put[t + 1]);
-        row->first_wait = add_tile_waits(p, &s->tiles[t], to);
-        if (sum_of[t] < 0) continue;
-        take_sum(s, me, sum_of[t], row, to);
-        take_puts(s, me, first_put[sum_of[t]], first_put[sum_of[t] + 1], row, to);
+        if (pairs && second < 0 && s->tiles[first].kind == MT_TILE_MATMUL)
+            add_row(to, (struct tile_row){.first = begin, .column = (int32_t)s->tiles[first].col, .more = EMPTY});
     }
 }

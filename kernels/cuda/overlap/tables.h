@@ -18,7 +18,7 @@ struct tile_row {
     int32_t staged, from_row, first, adds, to, row, column, more, first_wait, nwaits, first_ready, nready, first_signal,
         nsignals;
 };
-enum { ALL = -1 };
+enum { ALL = -1, EMPTY = 2 };
 struct box_row {
     int32_t kind, peer, staged, pieces, from_row, row, column, columns, first_wait, nwaits, first_signal, nsignals;
 };
@@ -42,9 +42,15 @@ struct cuda_fused_tables {
 /* Whether one thread of each block puts rows to peers (putter.cuh). */
 bool cuda_fused_has_putter(const struct mt_overlap *problem);
 
+/* Whether it pays that two blocks have tiles of the same columns at the same time, and load B together (SHARE 1 of
+ * mainloop.cuh): of tiles that load more of B than of A, where what has no other tile beside it takes no more turns of
+ * so many blocks than loads bring. */
+bool cuda_fused_has_pairs(const struct mt_overlap *problem, const struct mt_overlap_schedule *schedule, int blocks);
+
 /* Make rank `me`'s of a schedule, for so many blocks, in tables->arena, which the caller releases; *tables is zero
- * before. */
+ * before. In pairs: tiles 2 i and 2 i + 1 have the same columns and first slab, both add or none does, and the second
+ * may be EMPTY. */
 void cuda_fused_tables_make(const struct mt_overlap *problem, int me, const struct mt_overlap_schedule *schedule,
-                            int blocks, struct cuda_fused_tables *tables);
+                            int blocks, bool pairs, struct cuda_fused_tables *tables);
 
 #endif

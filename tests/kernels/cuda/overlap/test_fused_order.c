@@ -1,7 +1,7 @@
 /* The tables of one kernel (kernels/cuda/overlap/tables.c), without a GPU: the kernels of all ranks are simulated in
  * random order, with any number of blocks and movers, and must end, whatever comes when; so waits have no circle, those
  * of tiles that add what a peer sends in the same epoch among them. What ranks add covers their rows of the sum once.
- */
+ * Some ranks have tiles in pairs, of which a cluster takes one at a time: they agree, and have each tile once. */
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -20,10 +20,10 @@ static int draw(int bound) {
 /* ---- kernels ---- */
 
 enum doing { TAKES, LOADS, STORES, MOVES, ENDED };
-struct agent { /* a block that multiplies, and then moves; one that puts; or a mover */
+struct agent { /* a block that multiplies, or a cluster of two, and then moves; one that puts; or a mover */
     enum doing doing;
     bool puts;
-    int row;    /* of a tile, or piece */
+    int row;    /* of a tile, the first of a pair, or piece */
     int unsaid; /* the tile before, whose flags are raised while this one is multiplied; -1: none */
 };
 struct rank {
@@ -31,6 +31,7 @@ struct rank {
     struct cuda_fused_tables tables;
     struct agent agents[AGENTS];
     int nagents, tiles, puts, pieces; /* taken */
+    int each;                         /* tiles at a time: 2 in pairs */
     bool few;                         /* few.cu: a tile's flags are raised before it is added to */
     int *flags, *moved;               /* moved: pieces of a box */
 };
@@ -57,8 +58,10 @@ static void take_piece(struct rank *r, struct agent *a) {
 }
 
 static void say(struct rank *ranks, const struct rank *r, struct agent *a) {
-    const struct tile_row *t = a->unsaid < 0 ? NULL : &r->tables.tiles[a->unsaid];
-    if (t) raise_all(ranks, r, t->first_signal, t->nsignals);
+    for (int i = 0; i < r->each && a->unsaid >= 0; i++) {
+        const struct tile_row *t = &r->tables.tiles[a->unsaid + i];
+        raise_all(ranks, r, t->first_signal, t->nsignals);
+    }
     a->unsaid = -1;
 }
 
@@ -68,7 +71,18 @@ static void take_tile(struct rank *ranks, struct rank *r, struct agent *a) {
         take_piece(r, a);
         return;
     }
-    a->row = r->tiles++, a->doing = LOADS;
+    a->row = r->tiles, a->doing = LOADS;
+    r->tiles += r->each;
+}
+
+/* What all tiles await that the agent has. */
+static bool all_there(const struct rank *r, const struct agent *a) {
+    bool all = true;
+    for (int i = 0; i < r->each; i++) {
+        const struct tile_row *t = &r->tables.tiles[a->row + i];
+        all &= a->doing == LOADS ? there(r, t->first_wait, t->nwaits) : there(r, t->first_ready, t->nready);
+    }
+    return all;
 }
 
 /* One step; false: it waits, or has ended. */
@@ -77,13 +91,13 @@ static bool step(struct rank *ranks, struct rank *r, struct agent *a) {
     switch (a->doing) {
     case TAKES: take_tile(ranks, r, a); return true;
     case LOADS:
-        if (!there(r, t->first_wait, t->nwaits)) return false;
+        if (!all_there(r, a)) return false;
         say(ranks, r, a);
         if (r->few) raise_all(ranks, r, t->first_signal, t->nsignals);
         a->doing = STORES;
         return true;
     case STORES:
-        if (!there(r, t->first_ready, t->nready)) return false;
+        if (!all_there(r, a)) return false;
         a->unsaid = r->few ? -1 : a->row;
         take_tile(ranks, r, a);
         return true;
@@ -173,6 +187,47 @@ static void count_sums(const struct mt_overlap *p, const struct rank *r, int me)
     free(seen);
 }
 
+/* ---- tiles ---- */
+
+/* Tiles 2 i and 2 i + 1 agree. Returns how many are empty. */
+static int check_pairs(const struct cuda_fused_tables *tables) {
+    int empty = 0;
+    CHECK_EQ(tables->ntiles % 2, 0);
+    for (int i = 0; i < tables->ntiles; i += 2) {
+        const struct tile_row *a = &tables->tiles[i], *b = a + 1;
+        CHECK(a->more == 1 && a->column == b->column && a->first == b->first, "pair %d", i / 2);
+        if (b->more != EMPTY) {
+            CHECK(b->more == 1 && a->to == b->to && a->adds == b->adds && a->staged == b->staged, "pair %d", i / 2);
+            CHECK(a->from_row < b->from_row && a->row < b->row, "pair %d", i / 2);
+            continue;
+        }
+        CHECK(!b->nwaits && !b->nready && !b->nsignals && !b->adds, "pair %d", i / 2);
+        empty++;
+    }
+    return empty;
+}
+
+/* Each tile of the GEMM is there once, by what it reads; and with pairs, at most one of a column and of rows that some
+ * rank has is alone. */
+static void check_tiles(const struct mt_overlap *p, const struct rank *r) {
+    const struct mt_overlap_schedule *s = &r->schedule;
+    int tiles = 0, columns = 0, empty = r->each > 1 ? check_pairs(&r->tables) : 0;
+    for (int t = 0; t < s->ntiles; t++) {
+        const struct mt_overlap_tile *tile = &s->tiles[t];
+        int found = 0;
+        if (tile->kind != MT_TILE_MATMUL) continue;
+        for (int i = 0; i < r->tables.ntiles; i++) {
+            const struct tile_row *row = &r->tables.tiles[i];
+            found += row->more == 1 && row->staged == (tile->from == MT_OVERLAP_STAGED) &&
+                     row->from_row == tile->from_row && row->column == tile->col;
+        }
+        CHECK(found == 1, "tile %d is there %d times", t, found);
+        tiles++, columns += tile->row == s->tiles[0].row;
+    }
+    CHECK_EQ(r->tables.ntiles, tiles + empty);
+    CHECK(empty <= p->n * columns, "%d of %d columns are empty, of %d ranks", empty, columns, p->n);
+}
+
 /* ---- problems ---- */
 
 static struct mt_overlap random_problem(int n, int64_t *rows, int64_t *shares) {
@@ -212,7 +267,7 @@ static void take_few(struct mt_overlap *p, int64_t *rows) {
 }
 
 int main(void) {
-    int simulated = 0, adds = 0, few = 0;
+    int simulated = 0, adds = 0, few = 0, pairs = 0, empty = 0;
     printf("seed %llu\n", (unsigned long long)seed);
     for (int trial = 0; trial < PROBLEMS; trial++) {
         stream = (uint64_t)trial, drawn = 0;
@@ -226,11 +281,17 @@ int main(void) {
         few += mt_overlap_fused_few(&p);
         for (int r = 0; r < n; r++) {
             mt_overlap_schedule(&p, r, &ranks[r].schedule);
-            cuda_fused_tables_make(&p, r, &ranks[r].schedule, 1 + draw(8), &ranks[r].tables);
+            ranks[r].each = mt_overlap_fused_few(&p) ? 1 : 1 + draw(2);
+            cuda_fused_tables_make(&p, r, &ranks[r].schedule, 1 + draw(8), ranks[r].each > 1, &ranks[r].tables);
+            if (!mt_overlap_fused_few(&p)) check_tiles(&p, &ranks[r]);
             ranks[r].flags = mt_calloc((size_t)mt_overlap_nflags(&p), sizeof(int));
             ranks[r].moved = mt_calloc((size_t)ranks[r].tables.nboxes + 1, sizeof(int));
             if (p.form != MT_OVERLAP_GATHER) count_sums(&p, &ranks[r], r);
-            for (int t = 0; t < ranks[r].tables.ntiles; t++) adds += ranks[r].tables.tiles[t].adds;
+            for (int t = 0; t < ranks[r].tables.ntiles; t++) {
+                adds += ranks[r].tables.tiles[t].adds;
+                empty += ranks[r].tables.tiles[t].more == EMPTY;
+            }
+            pairs += ranks[r].each > 1 ? ranks[r].tables.ntiles / 2 : 0;
         }
         for (int turn = 0; turn < 4; turn++) simulate(ranks, n, &p);
         simulated++;
@@ -240,7 +301,9 @@ int main(void) {
             free(ranks[r].flags), free(ranks[r].moved);
         }
     }
-    printf("%d problems, %d of few rows, %d tiles that add\n", simulated, few, adds);
+    printf("%d problems, %d of few rows, %d tiles that add, %d pairs, %d of one tile\n", simulated, few, adds, pairs,
+           empty);
     CHECK(simulated > PROBLEMS / 2 && adds > 100 && few > 20, "too few of %d", PROBLEMS);
+    CHECK(pairs > 1000 && empty > 100 && empty < pairs / 2, "%d of %d pairs have one tile", empty, pairs);
     return 0;
 }

@@ -33,14 +33,14 @@ static void pose(struct job *job, enum mt_overlap_form form, int number) {
     p->rows = job->rows, p->shares = job->shares;
     p->k = gather ? 8 * (1 + DRAW(1, 300)) : sum;
     p->cols = gather ? sum : 8 * (1 + DRAW(3, 300));
-    p->chunk = 1 + DRAW(4, 1000);
+    p->chunk = DRAW(8, 4) ? 1 + DRAW(4, 1000) : 4000; /* or all rows */
     p->slabs = gather ? (int)DRAW(5, 20) : 0, p->engines = gather && DRAW(7, 3) == 0;
     p->mix = gather ? 0 : (int)DRAW(6, 5);
     struct mt_err err = MT_ERR_INIT;
     CHECK_OK(mt_overlap_check(p, &err), err);
     for (int r = 0; r < RANKS; r++) {
         mt_overlap_schedule(p, r, &job->schedules[r]);
-        cuda_fused_tables_make(p, r, &job->schedules[r], 4, &job->tables[r]);
+        cuda_fused_tables_make(p, r, &job->schedules[r], 4, number % 2, &job->tables[r]);
     }
 }
 
@@ -61,17 +61,24 @@ static const struct mt_overlap_tile *tile_at(const struct mt_overlap_schedule *s
     return NULL;
 }
 
-/* Each wait comes before the tile's first slab, in its order, that has the wait's column. */
-static void check_waits(const struct job *job, int me) {
+/* Each wait comes before the tile's first slab, in its order, that has the wait's column. A pair begins with the slab
+ * that its second tile begins with. Returns how many pairs begin with a slab after the first one that is that of both
+ * tiles. */
+static int check_waits(const struct job *job, int me, bool pairs) {
     const struct mt_overlap *p = &job->problem;
     const struct mt_overlap_schedule *s = &job->schedules[me];
     const struct cuda_fused_tables *tables = &job->tables[me];
     int64_t slabs = (p->k + SLAB - 1) / SLAB;
+    int together = 0;
     for (int i = 0; i < tables->ntiles; i++) {
         const struct tile_row *row = &tables->tiles[i];
         const struct wait_row *waits = tables->waits + row->first_wait;
         const struct mt_overlap_tile *tile = tile_at(s, row->row + (row->to ? p->rows[0] : 0), row->column);
-        CHECK(tile && row->first == tile->k / SLAB && row->nwaits == tile->nwaits, "tile %d", i);
+        if (row->more == EMPTY) continue;
+        bool is_first = pairs && i % 2 == 0 && row[1].more != EMPTY;
+        CHECK(tile && row->nwaits == tile->nwaits, "tile %d", i);
+        CHECK_EQ(row->first, is_first ? row[1].first : tile->k / SLAB);
+        together += is_first && tile->k && row->first == tile->k / SLAB;
         for (int w = 0; w < row->nwaits; w++) {
             const struct mt_overlap_wait *wait = NULL;
             for (int v = tile->first_wait; v < tile->first_wait + tile->nwaits; v++)
@@ -82,6 +89,7 @@ static void check_waits(const struct job *job, int me) {
             for (int v = 0; v < w; v++) CHECK(waits[v].place != waits[w].place, "tile %d, waits %d, %d", i, v, w);
         }
     }
+    return together;
 }
 
 /* ---- tiles that add ---- */
@@ -152,11 +160,11 @@ static int check_pairs(const struct job *job, int me) {
 }
 
 int main(void) {
-    int adding = 0, without = 0, waiting = 0;
+    int adding = 0, without = 0, waiting = 0, together = 0;
     for (int number = 0; number < 300; number++) {
         struct job job;
         pose(&job, MT_OVERLAP_GATHER, number);
-        for (int r = 0; r < RANKS; r++) check_waits(&job, r);
+        for (int r = 0; r < RANKS; r++) together += check_waits(&job, r, number % 2);
         for (int i = 0; i < job.tables[0].ntiles; i++) waiting += job.tables[0].tiles[i].first > 0;
         release(&job);
         pose(&job, number % 2 ? MT_OVERLAP_SCATTER : MT_OVERLAP_REDUCE, number);
@@ -167,7 +175,8 @@ int main(void) {
         }
         release(&job);
     }
-    CHECK(adding > 1000 && without > 20 && waiting > 1000, "%d tiles add, %d ranks have none, %d tiles begin late",
-          adding, without, waiting);
+    CHECK(adding > 1000 && without > 20 && waiting > 1000 && together > 50,
+          "%d tiles add, %d ranks have none, %d tiles begin late, %d pairs both of them", adding, without, waiting,
+          together);
     return 0;
 }
