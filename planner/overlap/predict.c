@@ -70,9 +70,15 @@ static int64_t depth_of(const struct mt_overlap *p, int r) {
 
 /* Whether the GPU's GEMMs of a rank's own rows add what the peer sent: they await it, in place of the sums. (Not where
  * the result is stored transposed, which a problem does not say.) What they add is read when a tile has been
- * multiplied, and nothing hides that: it takes twice as long as its bytes (two H100, seven shapes). */
+ * multiplied, and nothing hides that: it takes `read_late` times as long as its bytes (two H200, 24 shapes). */
+static const double read_late = 1.7;
 static bool gemms_add(const struct simulation *sim, int r) {
     return sim->rates[r].units && sim->problem->how != MT_OVERLAP_NCCL && mt_overlap_gemms_add(sim->problem);
+}
+
+/* A tile of one kernel that adds, where all of these come one after the other. */
+static bool adds_in_a_row(const struct mt_overlap *p, const struct mt_overlap_tile *tile) {
+    return p->how == MT_OVERLAP_FUSED && !p->mix && tile->to == MT_OVERLAP_SLOTS && mt_overlap_fused_adds(p);
 }
 
 static double tile_time(const struct simulation *sim, int r, const struct mt_overlap_tile *tile) {
@@ -84,14 +90,15 @@ static double tile_time(const struct simulation *sim, int r, const struct mt_ove
     if (tile->kind == MT_TILE_MATMUL || (adds && tile->kind == MT_TILE_ADD)) {
         double k = (double)depth_of(p, r), acc = (double)mt_type_size(mt_type_acc(p->type));
         double added = rates->adds_slabs ? 3 * acc * elements * (mt_overlap_nslabs(p) - 1) : 0;
-        double read = tile->kind == MT_TILE_ADD ? 2 * elements * (double)mt_type_size(p->wire) : 0;
+        double read = tile->kind == MT_TILE_ADD ? read_late * elements * (double)mt_type_size(p->wire) : 0;
         if (rates->units) {
             double parts = ceil(rows / (double)rates->unit[0]) * ceil(cols / (double)rates->unit[1]);
             double wave = 2.0 * (double)(rates->unit[0] * rates->unit[1]) * k * rates->units / rates->flops;
             return rates->tile_s + ceil(parts / rates->units) * wave + read / rates->memory_Bps;
         }
         if (rates->whole_tiles) rows = (double)p->tile[0], cols = (double)p->tile[1];
-        return rates->tile_s + 2 * rows * cols * k / rates->flops + added / rates->memory_Bps;
+        double adds_s = adds_in_a_row(p, tile) ? rates->adds_s : 0;
+        return rates->tile_s + adds_s + 2 * rows * cols * k / rates->flops + added / rates->memory_Bps;
     }
     if (p->how == MT_OVERLAP_FUSED && mt_overlap_fused_adds(p)) {
         int64_t first, owned = mt_overlap_owned(p, r, &first);

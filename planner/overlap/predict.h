@@ -19,6 +19,7 @@ struct mt_overlap_rates { /* of a rank */
     double begin_s;       /* before the first tile and put: of one kernel its launch */
     double flops;         /* of one worker, in the K loop, while all work */
     double tile_s;        /* of each tile beside that: prologue, epilogue */
+    double adds_s;        /* of each tile of one kernel that adds, where these come one after the other (mix 0) */
     double sum_s;         /* of each tile that is added or copied, beside its bytes */
     double memory_Bps;    /* of one worker, or mover, that adds slots or copies; all put to the rank itself */
     bool whole_tiles;     /* a tile that is cut short takes as long as a whole one */

@@ -16,18 +16,21 @@ device=${DEVICE:-cpu} repetitions=${1:-20} seconds=${SECONDS_EACH:-2}
 forms=(gather scatter reduce)
 : >"$work/all.json"
 
-# shapes COUNT SEED: M, N and K. On CPUs from 48 to 768, multiples of 8, of at most 2^26 products; on GPUs from 1024 to
-# 16384, multiples of 128, of at most 2^40, and in each fifth 16 to 256 rows.
+# shapes COUNT SEED SHARES: M, N and K. On CPUs from 48 to 768, multiples of 8, of at most 2^26 products; on GPUs from
+# 1024 to 16384, multiples of 128, of at most 2^40, and in each fifth 16 to 256 rows, but at least 8 of each rank.
 shapes() {
-  awk -v count="$1" -v seed="$2" -v gpu="$([ "$device" = cuda ] && echo 1 || echo 0)" '
+  awk -v count="$1" -v seed="$2" -v shares="$3" -v gpu="$([ "$device" = cuda ] && echo 1 || echo 0)" '
     function draw(unit, least, most) {
       seed = (seed * 16807) % 2147483647
       return unit * int(exp(log(least) + (log(most) - log(least)) * seed / 2147483647))
     }
     BEGIN {
+      parts = split(shares, share, ":"); least = share[1]
+      for (r = 1; r <= parts; r++) { sum += share[r]; if (share[r] < least) least = share[r] }
+      few = parts > 1 ? int((sum + 2 * least - 1) / (2 * least)) : 1
       while (n < count) {
         if (!gpu) { m = draw(8, 6, 96); k = draw(8, 6, 96); l = draw(8, 6, 96) }
-        else { m = draw(128, 8, 128); k = draw(128, 8, 128); l = draw(128, 8, 128); if (n % 5 == 4) m = draw(16, 1, 16) }
+        else { m = draw(128, 8, 128); k = draw(128, 8, 128); l = draw(128, 8, 128); if (n % 5 == 4) m = draw(16, few, 16) }
         if (m * k * l <= (gpu ? 2 ^ 40 : 2 ^ 26) && !seen[m, k, l]++) { print m "," k "," l; n++ }
       }
     }'
@@ -39,7 +42,7 @@ measure() {
   case " ${PARTS:-1 2 3 4} " in *" $1 "*) ;; *) return ;; esac
   [ "$3" = even ] || shares=(--shares "$3")
   for form in "${forms[@]}"; do eval "of_$form=()"; done
-  for shape in $(shapes "$4" "$5"); do
+  for shape in $(shapes "$4" "$5" "$3"); do
     eval "of_${forms[i++ % 3]}+=(--shape $shape)"
   done
   for form in "${forms[@]}"; do

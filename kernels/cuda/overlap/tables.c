@@ -224,7 +224,7 @@ bool cuda_fused_has_pairs(const struct mt_overlap *p, const struct mt_overlap_sc
  * two ranks has pairs: then what the pair's last tile awaits has own tiles up to i - 1 before it, and what these await
  * has own pairs before it that end by then. */
 
-enum { LAG = 2 };
+enum { LAG = 1 };
 
 /* Tiles of some kind, in order. */
 static int select_tiles(const struct mt_overlap_schedule *s, const struct units *u, enum mt_overlap_tile_kind kind,

@@ -44,10 +44,10 @@ bool mt_bench_predicts(const struct mt_bench_case *c, const struct mt_overlap *p
     return p->how == MT_OVERLAP_FUSED && mt_bench_fused_part_of(c, MT_BENCH_TILES, p);
 }
 
-/* By chunks, or in one kernel with such tiles, putting alike. */
+/* By chunks, or in one kernel with such tiles, putting alike, in equal slabs. */
 static bool has_rates_of(const struct mt_overlap *a, const struct mt_overlap *b) {
     if (a->how != b->how || a->direct != b->direct) return false;
-    bool alike = a->engines == b->engines && (a->slabs > 1) == (b->slabs > 1);
+    bool alike = a->engines == b->engines && a->slabs == b->slabs;
     return a->how != MT_OVERLAP_FUSED || (alike && memcmp(a->tile, b->tile, sizeof a->tile) == 0 &&
                                           mt_overlap_fused_few(a) == mt_overlap_fused_few(b));
 }

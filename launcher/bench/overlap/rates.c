@@ -6,7 +6,7 @@
  *   bandwidth    bytes of the rank that sends or receives most, over the time of the puts alone, less the flags' and
  *                the additions'
  *   a put        by what many small puts take longer than few large ones
- *   slowdown     of GPUs, by the form when nothing is awaited, against its GEMM and its puts alone
+ *   slowdown     of GPUs, by the form when nothing is awaited, against its GEMM and its puts alone; of sums a constant
  *   in step      what a GEMM takes longer where ranks wait for each other each time: the slower of them, time by time,
  *                is slower than either on average
  *
@@ -27,12 +27,17 @@
 
 static const double most_slowdown = 1; /* beyond 1 */
 
-/* Of sums by chunks in captured graphs, as measured on two H100 (42 shapes, by which the rest was fitted too): a kernel
- * of an empty tile; a put, which ends with its flag, and half of that where it is a flag alone; what a put and a GEMM
- * slow each other down by at least; how many times as long as others a flag takes to whom it lets add all rows. */
-static const double kernel_s = 2.4e-6, engine_put_s = 5e-6, least_slowdown = 1.12, direct_latency = 1.7;
-/* The time of all flags over that of one: an AllReduce's follow each other twice. */
-static const double in_a_row[MT_OVERLAP_NFORMS] = {1, 1.15, 1.4};
+/* Of what copy engines put by chunks, in captured graphs, as measured on two H200 (36 shapes, by which the rest was
+ * fitted too). Of sums: a kernel of an empty tile; a put, which ends with its flag, and half of that where it is a flag
+ * alone; how many times as long as others a flag takes to whom it lets add all rows; how many times as long GEMMs and
+ * puts take beside each other. */
+static const double kernel_s = 2.8e-6, engine_put_s = 1.2e-6, direct_latency = 1.6;
+static const double sums_beside_puts = 1.08, puts_beside_sums = 1.24;
+/* The time of all flags over that of one: those of sums follow each other. */
+static const double in_a_row[MT_OVERLAP_NFORMS] = {1, 3.2, 1.7};
+/* Of gathers: what a kernel that begins has of the time of all flags; how many times as long GEMMs take beside puts, at
+ * least. */
+static const double begin_s = 2.2e-6, beside_puts = 1.15;
 
 static bool is_part(const struct mt_bench_variant *v, enum mt_bench_part part) {
     return v->part == part && v->problem.how != MT_OVERLAP_FUSED;
@@ -149,6 +154,11 @@ static bool puts_sums(const struct mt_bench_case *c) {
     return c->problem.form != MT_OVERLAP_GATHER && mt_bench_first_part_of(c, MT_BENCH_ENGINE);
 }
 
+/* Whether copy engines put. */
+static bool has_engines(const struct mt_bench_case *c) {
+    return mt_bench_first_part_of(c, MT_BENCH_ENGINE);
+}
+
 struct route {
     double bandwidth_Bps, latency_s, put_s;
 };
@@ -164,9 +174,19 @@ static struct route find_route(struct mt_bench_case *c, bool direct) {
         r.put_s = engine_put_s;
         r.bandwidth_Bps = mt_bench_engine_bytes(&c->problem) / mt_bench_first_part_of(c, MT_BENCH_ENGINE)->median_s;
     } else {
+        if (has_engines(c)) r.latency_s = fmax(flags->median_s / 4, flags->median_s - begin_s);
         r.bandwidth_Bps = bandwidth_of(c, r.latency_s, &r.put_s);
     }
     return r;
+}
+
+struct slowdowns {
+    double compute, put;
+};
+static struct slowdowns slowdowns_of(struct mt_bench_case *c) {
+    if (puts_sums(c)) return (struct slowdowns){sums_beside_puts, puts_beside_sums};
+    double slower = slowdown(c, find_route(c, false).latency_s);
+    return (struct slowdowns){has_engines(c) ? slower + beside_puts - 1 : slower, slower};
 }
 
 /* Of this rank: operations and bytes a second, and what a tile takes beside them: what many small tiles of a GEMM take
@@ -205,7 +225,7 @@ struct mt_bench_rates mt_bench_rates_of_chunks(struct mt_bench_case *c, const st
     struct route route = find_route(c, problem->direct);
     struct own own = find_own(c), *all = mt_new(&c->arena, struct own, p->n);
     MPI_Allgather(&own, sizeof own, MPI_BYTE, all, sizeof own, MPI_BYTE, MPI_COMM_WORLD);
-    double slower = fmax(slowdown(c, find_route(c, false).latency_s), puts_sums(c) ? least_slowdown : 1);
+    struct slowdowns slower = slowdowns_of(c);
     for (int r = 0; r < p->n; r++) {
         found.rates[r] = (struct mt_overlap_rates){.workers = 1,
                                                    .flops = all[r].flops,
@@ -219,8 +239,8 @@ struct mt_bench_rates mt_bench_rates_of_chunks(struct mt_bench_case *c, const st
                                                    .holds = !all[r].units,
                                                    .egress_Bps = INFINITY,
                                                    .ingress_Bps = INFINITY,
-                                                   .compute_slowdown = slower,
-                                                   .put_slowdown = slower};
+                                                   .compute_slowdown = slower.compute,
+                                                   .put_slowdown = slower.put};
         for (int q = 0; q < p->n; q++)
             bandwidth_Bps[r * p->n + q] = route.bandwidth_Bps, latency_s[r * p->n + q] = route.latency_s;
     }
