@@ -27,16 +27,16 @@ static const double fused_tile_s = 2.2e-6;
 static const double launch_s = 9e-6, launch_of_flags_s = 4e-6, idle_sums_s = 20e-6, idle_flags_s = 14e-6;
 /* What flags of sums take beyond that: the part that delays tiles, where tiles add, and where movers do; and of the
  * latter where all rows are added; the least. */
-static const double flags_part[MT_OVERLAP_NFORMS] = {0, 0.2, 0.5}, moved_flags_part = 0.75, direct_part = 0.8,
+static const double flags_part[MT_OVERLAP_NFORMS] = {0, 0.2, 0.5}, moved_flags_part = 0.7, direct_part = 0.8,
                     least_latency_s = 2e-6;
 /* A sum beside its bytes, and the least rate of what adds it. */
 static const double sum_s = 0.2e-6, least_sum_Bps = 15e9;
 /* Stores to a peer beside the rate of copy engines, and where a tile goes to all; how long these take to begin; one of
  * their puts with its flag. */
 static const double stores_rate = 0.93, direct_rate = 0.8, engine_begin_s = 2.2e-6, engine_put_s = 3.5e-6;
-/* Rows of slabs that the kernel puts are short, and beside their bytes each takes as long as so many more; the flags of
- * slabs. */
-static const double row_bytes = 300, whole_row_bytes = 4096, slab_latency_s = 1e-6;
+/* Rows of slabs that the kernel puts are short: beside their bytes each takes as long as so many more, and flags of
+ * slabs come later, by slab_bytes_s over the bytes of a row. */
+static const double row_bytes = 300, whole_row_bytes = 4096, slab_bytes_s = 5e-3;
 /* How many times as long tiles take beside copy engines; and where slabs are rotated, so that tiles read other parts of
  * B at a time. */
 static const double beside_engines = 1.03, in_rotation = 1.02;
@@ -149,7 +149,7 @@ static struct route find_route(struct mt_bench_case *c, const struct mt_overlap 
         r.latency_s = fmax(least_latency_s, r.latency_s - launch_of_flags_s);
         if (p->slabs <= 1 || p->engines) return r;
         r.bandwidth_Bps /= 1 + row_bytes * fmax(0, 1 / slab_row_bytes(p) - 1 / whole_row_bytes);
-        r.latency_s += slab_latency_s;
+        r.latency_s += slab_bytes_s / slab_row_bytes(p);
         return r;
     }
     double part = mt_overlap_fused_adds(p) ? flags_part[p->form] : moved_flags_part * (p->direct ? direct_part : 1);

@@ -3,8 +3,7 @@
  * device that computes nothing stands for the GPUs. Of each case the forms are predicted and one is chosen; the mean
  * error, and how often the choice is within 2% of the best, are at least as good as they have been.
  *
- * Not of sums by chunks, whose GEMMs add since, nor of what one kernel sends itself, but for few rows, since it sends
- * otherwise since: constants of rates.c, fused.c and predict.c for these wait for new times.
+ * Shares are even: of uneven ones the file would have to say what each rank took.
  *
  *     mpirun -n 2 mpi_bench_overlap_predictions [-v] [FILE]        // -v: each form of each case
  *
@@ -23,7 +22,7 @@
 #include "tests/check.h"
 
 /* Of the golden cases: the mean error, and parts of the cases. */
-static const double most_error = 0.08, least_near = 0.7, most_slower = 0.05;
+static const double most_error = 0.053, least_near = 0.75, most_slower = 0;
 enum { MOST_LINE = 200, MOST_TIMES = 80, MULTIPROCESSORS = 132 };
 
 struct times {
@@ -167,7 +166,7 @@ int main(int argc, char **argv) {
     char line[MOST_LINE], of[MOST_LINE];
     verbose = argc > 1 && !strcmp(argv[1], "-v");
     const char *path =
-        argc > 1 + verbose ? argv[1 + verbose] : MOTLEY_SOURCE "/tests/launcher/bench/golden/overlap_2h100.txt";
+        argc > 1 + verbose ? argv[1 + verbose] : MOTLEY_SOURCE "/tests/launcher/bench/golden/overlap_2h200.txt";
     CHECK_OK(mt_session_begin(&watch, MT_OK, &err), err);
     MPI_Comm_rank(MPI_COMM_WORLD, &bench.rank);
     FILE *file = fopen(path, "r");
