@@ -69,7 +69,7 @@ bool mt_overlap_fused_serves(const struct mt_overlap *p, int me, bool trans_a, b
     bool gather = p->form == MT_OVERLAP_GATHER, half_out = mt_type_is_half(p->out);
     int64_t k = gather ? p->k : p->shares[me], columns = gather ? p->shares[me] : p->cols;
     if (mt_overlap_fused_few(p)) return serves_few(p, trans_a, trans_b, trans_out);
-    if (p->joint || p->n > MOST_RANKS || trans_out || !fits(p)) return false;
+    if (p->joint || p->ngroups || p->n > MOST_RANKS || trans_out || !fits(p)) return false;
     if (!mt_type_is_half(p->type) || !(half_out || p->out == MT_F32) || (p->wire != p->type && p->wire != MT_F32))
         return false;
     if (gather && !slabs_begin_well(p)) return false;

@@ -39,8 +39,8 @@
  * A gather's tiles on a CPU, those of a rank's own rows too, are multiplied slab by slab, and the slabs' sums are added
  * in the tile's order, in the accumulation type: so bits depend on how many slabs there are and on where tiles begin,
  * which the problem says, but not on what arrives when, and are the same in every run. One kernel of a GPU adds on in
- * one accumulator, in the tile's order, or that of another tile with which it shares B: of tiles that begin at 0 its
- * bits are those without slabs.
+ * one accumulator, in the tile's order, or in that of the tile with which it shares B, which depends on the number of
+ * multiprocessors: of tiles that are begun at 0 its bits are those without slabs.
  *
  *     struct mt_overlap problem = {MT_OVERLAP_GATHER, n,    m,       cols,       k,   rows, shares,
  *                                  MT_BF16, MT_BF16, MT_BF16, {128, 256}, 512};

@@ -36,7 +36,8 @@ int mt_overlap_fused_movers(const struct mt_overlap *p, int blocks) {
 
 int mt_overlap_fused_unsent(const struct mt_overlap *p, int blocks) {
     if (p->form == MT_OVERLAP_GATHER || mt_overlap_fused_few(p)) return 0; /* of few rows no tile follows another */
-    if (mt_overlap_fused_adds(p)) return 2 * blocks; /* one more tile has room beside the one that is multiplied */
+    if (mt_overlap_fused_adds(p))
+        return 2 * blocks; /* fitted; half a tile has room beside the one that is multiplied */
     return p->direct ? blocks * (p->n > 1 ? p->n - 1 : 1) : blocks;
 }
 

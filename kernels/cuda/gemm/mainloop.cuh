@@ -69,6 +69,18 @@ __device__ inline void barrier_wait(u32 barrier, u32 parity) {
     } while (!passed);
 }
 
+/* For what another block of the cluster has written, with the bytes that the barrier awaits. */
+__device__ inline void barrier_wait_for_cluster(u32 barrier, u32 parity) {
+    u32 passed;
+    do {
+        asm volatile("{.reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p;}"
+                     : "=r"(passed)
+                     : "r"(barrier), "r"(parity)
+                     : "memory");
+    } while (!passed);
+}
+
 __device__ inline void cluster_sync() {
     if constexpr (CLUSTER > 1)
         asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
@@ -333,7 +345,7 @@ __device__ inline void chunk_write(const float (&c)[COLUMNS / 8][4], int n, u32 
         }
 }
 
-/* What chunk_write has written of a half type, plus what is in shared memory already, in f32, rounded again. */
+/* What chunk_write would write of a half type, plus what is in shared memory already, in f32, rounded again. */
 __device__ inline void chunk_add(const u32 (&c)[COLUMNS / 8][2], int n, u32 to) {
     int lane = (int)threadIdx.x % 32, in = (int)threadIdx.x / 32 % 4 * 16 + lane % 16;
 #pragma unroll

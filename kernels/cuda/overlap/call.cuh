@@ -19,9 +19,9 @@ struct tile_row {
     int staged, from_row, first; /* from A, or from what was gathered; the slab at which it begins, and goes round */
     /* 1: what the peer sent is added, and the sum is stored; with a signal, sent to the peer as well. */
     int adds;
-    int to, row, column, more;  /* the rank whose map it is stored by, or ALL; more: 0 after the last tile, or EMPTY */
-    int first_wait, nwaits;     /* before its slabs are loaded */
-    int first_ready, nready;    /* before it is stored, or before it is added to */
+    int to, row, column, more; /* the rank whose map it is stored by, or ALL; more: 1; or EMPTY; 0: there are no more */
+    int first_wait, nwaits;    /* before its slabs are loaded */
+    int first_ready, nready;   /* before it is stored, or before it is added to */
     int first_signal, nsignals; /* when it is stored, or sent */
 };
 enum { ALL = -1, EMPTY = 2 }; /* EMPTY: the other tile of a pair has none beside it; nothing is stored */
@@ -41,8 +41,9 @@ enum { MOST_RANKS = 8 };
 struct maps {
     tensor_map a, b, staged[2];   /* of both copies of staging */
     tensor_map to[2][MOST_RANKS]; /* gather: a rank's rows of the result; else this rank's slot there, both copies */
-    /* Of tiles that add: what the peer sent, in both copies; this rank's rows of its result, and of the peer's sums. */
-    tensor_map slot[2], sum, result[2];
+    /* Of tiles that add: what the peer sent, in both copies; this rank's rows of its result, and of where the peer gets
+     * sums. */
+    tensor_map slot[2], out, peer_sums[2];
 };
 enum { TILES, PUTS, PIECES, ENDED, GIVEN_UP, DONE }; /* counters: given out; blocks; 1: someone has said so */
 struct call {

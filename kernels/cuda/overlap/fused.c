@@ -21,7 +21,7 @@ enum { SEND_ROWS = 16, PUT_ROOM_BYTES = 8 * 4096 }; /* as in fused.cu; as in put
 enum { WORK_HEAD = 5 };
 
 struct maps {
-    CUtensorMap a, b, staged[2], to[2][CUDA_FUSED_RANKS], slot[2], sum, result[2];
+    CUtensorMap a, b, staged[2], to[2][CUDA_FUSED_RANKS], slot[2], out, peer_sums[2];
 };
 
 /* ---- tables on the device ---- */
@@ -185,20 +185,20 @@ static const void *place(const struct cuda_overlap *o, int rank, enum mt_overlap
     return (const void *)(o->parts[rank] + (CUdeviceptr)at);
 }
 
-/* Of tiles that add: the slot of the peer here, this rank's rows of its result, and of the peer's sums. */
+/* Of tiles that add: the slot of the peer here, this rank's rows of its result, and of where the peer gets sums. */
 static enum mt_status map_sums(const struct cuda_overlap *o, struct maps *maps, struct mt_err *err) {
     const struct mt_overlap *p = o->problem;
     int64_t first, owned = mt_overlap_owned(p, o->me, &first), columns = GEMM_ROW_BYTES / mt_type_size(p->wire);
     int64_t before = p->form == MT_OVERLAP_REDUCE ? first * p->cols : 0;
     const void *out = (const char *)o->operands->out + before * mt_type_size(p->out);
-    enum mt_status st = map(&maps->sum, (struct gemm_matrix){p->out, out, owned, p->cols, 1}, columns, STORE_ROWS, err);
+    enum mt_status st = map(&maps->out, (struct gemm_matrix){p->out, out, owned, p->cols, 1}, columns, STORE_ROWS, err);
     for (int copy = 0; copy < o->schedule->copies && !st; copy++) {
         const void *slot = place(o, o->me, MT_OVERLAP_SLOTS, copy, (1 - o->me) * owned * p->cols);
         st = map(&maps->slot[copy], (struct gemm_matrix){p->wire, slot, owned, p->cols, 0}, columns, STORE_ROWS, err);
         if (st || p->form != MT_OVERLAP_REDUCE) continue;
         const void *result = place(o, 1 - o->me, MT_OVERLAP_RESULT, copy, before);
-        st =
-            map(&maps->result[copy], (struct gemm_matrix){p->wire, result, owned, p->cols, 1}, columns, SEND_ROWS, err);
+        st = map(&maps->peer_sums[copy], (struct gemm_matrix){p->wire, result, owned, p->cols, 1}, columns, SEND_ROWS,
+                 err);
     }
     return st;
 }
@@ -300,7 +300,7 @@ static enum mt_status launch(const struct cuda_queue *queue, const struct cuda_o
         if ((st = put_all(&run, err))) return st;
     }
     /* A block with a tile, with a piece that is put, or with pieces for all of its movers and consumers; of pairs
-     * whole clusters. Two neighbours are always free together. */
+     * whole clusters. Two neighbours are free together, or come to be. */
     int64_t moved = divide_up(call->npieces - call->nputs, 8);
     int64_t wanted = largest(largest(call->ntiles, call->nputs), largest(moved, 1));
     int64_t each = pairs ? 2 : 1, blocks = least(divide_up(wanted, each), cuda->nsm / each) * each;

@@ -23,11 +23,12 @@
  * other block counts on its halves, and the counter ends it.
  *
  * Nothing that others wait for waits for them in the same epoch, but for tiles that add, whose order makes no circle
- * (tables.c): puts await at most the epoch before, so that any rank's kernel ends once its peers have begun. A cluster
- * is as one block with two tiles at a time, for each other's loads and stages are all that its blocks wait for: a
- * tile's slabs wait for those of the pair, and for pairs before it to be stored; its stores for its own waits alone. So
- * a pair awaits what its tiles do, and the pairs before it in its cluster, which come before it in the table too. The
- * last block sets the counters back for the next launch. */
+ * (tables.c), and for sums of movers: puts await at most the epoch before, so that any rank's kernel ends once its
+ * peers have begun. A cluster is as one block with two tiles at a time, for each other's loads and stages are all that
+ * its blocks wait for: a tile's slabs wait for those of the pair, and for pairs before it to be stored; its stores for
+ * its own waits, and for the next pair's slabs, which await no flag where tiles are sent. So a pair awaits what its
+ * tiles do, and the pairs before it in its cluster, which come before it in the table too. The last block sets the
+ * counters back for the next launch. */
 #include "kernels/cuda/overlap/call.cuh"
 #include "kernels/cuda/overlap/movers.cuh"
 #include "kernels/cuda/overlap/putter.cuh"
@@ -48,7 +49,7 @@ struct hand {
     u64 ready[TURNS];                                       /* of tiles that add: what they add is there */
     u64 added[CONSUMERS][CHUNKS];                           /* it is in the memory of a chunk */
     u64 passed[CONSUMERS][CHUNKS], read[CONSUMERS][CHUNKS]; /* chunks that are to be sent; whose memory is free again */
-    volatile int lost;                                      /* 1: someone has given up, and nothing more is told */
+    volatile int lost; /* 1: a wait has failed: this block neither sends nor tells any more */
 };
 struct place_of_hand {
     int slot;
@@ -152,7 +153,7 @@ struct taker {
             if (rank) {
                 u32 barrier = shared_address(&n.there[place]);
                 barrier_expect(barrier, sizeof(int));
-                barrier_wait(barrier, parity);
+                barrier_wait_for_cluster(barrier, parity);
                 i = n.number[place];
             } else {
                 i = (int)atomicAdd(c.work + TILES, 1);
@@ -164,12 +165,12 @@ struct taker {
     }
 };
 
-/* One warp: tiles from the counter, to consumers, and their slabs, which its first lane loads. While it loads one, it
- * looks for the next; the second block of a cluster a slab later, when the number has come. After someone has given up
- * it loads all slabs as they are, for consumers count them. */
 __device__ inline tile_row tile_of(const call &c, int i) {
     return i < c.ntiles ? c.tiles[i] : tile_row{};
 }
+/* One warp: tiles from the counter, to consumers, and their slabs, which its first lane loads. While it loads one, it
+ * looks for the next; the second block of a cluster a slab later, when the number has come. After someone has given up
+ * it loads all slabs as they are, for consumers count them. */
 __device__ inline void load_tiles(const run &r, const maps &maps, const stages &m, hand &h, numbers &n) {
     enum { TAKE_AT = 1, LOOK_AT = 3, WAITS_AT = 5 };
     bool leads = threadIdx.x % 32 == 0, fine = true;
@@ -247,7 +248,7 @@ __device__ inline void send_rows(const run &r, const tensor_map *map, int rank, 
 __device__ inline void send_chunk(const run &r, const maps &maps, const tile_row &t, u32 chunk, int x, int y) {
     if (SHARE && t.more == EMPTY) return;
     if (ADDS && t.adds) {
-        store_box(chunk, &maps.sum, x, y, 0);
+        store_box(chunk, &maps.out, x, y, 0);
         stores_commit();
         if (!t.nsignals) return;
     }
@@ -255,7 +256,7 @@ __device__ inline void send_chunk(const run &r, const maps &maps, const tile_row
     for (int row = 0; row < 64; row += SEND_ROWS) {
         u32 from = chunk + (u32)(row * ROW_BYTES);
         if (ADDS && t.adds) {
-            send_rows(r, &maps.result[r.copy], 1 - r.c.me, from, x, y + row);
+            send_rows(r, &maps.peer_sums[r.copy], 1 - r.c.me, from, x, y + row);
             continue;
         }
         if (t.to != ALL) send_rows(r, &maps.to[r.copy][t.to], t.to, from, x, y + row);
@@ -296,7 +297,8 @@ __device__ inline void send_tiles(const run &r, const maps &maps, hand &h, u32 r
     stores_done();
 }
 
-/* Another, since to acquire a flag takes as long as a message: what a tile adds is there, and its sum may be sent. */
+/* Another thread, or sends would stop while it acquires a flag, which takes as long as a message: what a tile adds is
+ * there. */
 __device__ inline void keep_ready(const run &r, hand &h) {
     place_of_hand from = {0, 0};
     for (int adding = 0;; from.next()) {
@@ -359,7 +361,7 @@ __device__ __forceinline__ void add_late(const run &r, const maps &maps, hand &h
 }
 #endif
 /* A tile that is passed on, or will be while the next one is multiplied (mainloop.cuh); its row stays in its slot until
- * then. Multiplying the next tile needs no sum of this one. */
+ * then. The next tile is multiplied once what this one adds has come, but before it is added. */
 __device__ inline void pass_begin(const run &r, const maps &maps, hand &h, passing &now, const way_out &out) {
 #if ADDS
     if (!h.tile[now.slot].adds) return;
@@ -481,7 +483,10 @@ extern "C" __global__ void __launch_bounds__(128 * (CONSUMERS + 1), 1)
         if (PUTTER && warp == 1 && leads) put_pieces(r, put, room + (u32)(CONSUMERS * CHUNKS * CHUNK_BYTES));
         if (PUTTER && warp == 2 && leads) tell_pieces(r, put);
         __syncwarp();
-        if (warp && (warp != 2 || ADDS || !SIGNALS)) move_pieces(r);
+        /* Of sums that tiles do not add, one warp looks for the flags: two of a block that spin for long made a GEMM of
+         * 8192^3 six times as slow (two H200). */
+        bool idle = SIGNALS && !ADDS && warp == 2;
+        if (warp && !idle) move_pieces(r);
         __syncwarp();
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(ADDS ? 216 : 208));

@@ -236,7 +236,8 @@ static int select_tiles(const struct mt_overlap_schedule *s, const struct units 
 }
 
 /* Blocks keep step, and would find a tile of their own in each turn, or in none, where mix + 1 divides their number:
- * from turn to turn it comes one place earlier among those for peers. */
+ * from turn to turn it comes one place earlier among those for peers. That is at most `mix` places, fewer than LAG
+ * adds. */
 static void stagger(const struct mt_overlap_schedule *s, int mix, int blocks, int *merged, int count) {
     int group = mix + 1;
     if (group < 2 || blocks % group) return;
@@ -250,8 +251,10 @@ static void stagger(const struct mt_overlap_schedule *s, int mix, int blocks, in
 }
 
 /* A copy of a sum that is this rank's own. */
-static bool copies_own(const struct mt_overlap_schedule *s, int me, const struct mt_overlap_tile *tile) {
-    return tile->kind == MT_TILE_COPY && tile->from == MT_OVERLAP_RESULT && s->waits[tile->first_wait].from == me;
+static bool copies_own(const struct mt_overlap *p, int me, const struct mt_overlap_tile *tile) {
+    int64_t first, owned = mt_overlap_owned(p, me, &first);
+    return tile->kind == MT_TILE_COPY && tile->from == MT_OVERLAP_RESULT && tile->row >= first &&
+           tile->row < first + owned;
 }
 
 /* merged[u->n]: the order without sums; sum_of[ntiles]: a tile's sum, or -1. Returns how many are in the order. A part
@@ -264,8 +267,11 @@ static int merge_sums(const struct mt_overlap *p, int me, const struct mt_overla
     int nsums = select_tiles(s, u, MT_TILE_ADD, summed, sums);
     int nothers = select_tiles(s, u, MT_TILE_MATMUL, MT_OVERLAP_PARTIAL, others);
     int all_others = 0, count = 0, taken = 0, before = 0, passed = 0;
-    int end = 0; /* own tiles that have been taken when the next unit of them has */
-    bool merges = nsums == nown && mt_overlap_fused_adds(p);
+    int end = 0;       /* own tiles that have been taken when the next unit of them has */
+    int nadds = nsums; /* to wherever */
+    for (int i = 0; i < u->n; i++)
+        nadds += s->tiles[u->first[i]].kind == MT_TILE_ADD && s->tiles[u->first[i]].to != summed;
+    bool merges = nsums == nown && nadds == nown && mt_overlap_fused_adds(p);
     for (int t = 0; t < s->ntiles; t++) sum_of[t] = -1;
     for (int i = 0; i < u->n; i++) merged[i] = u->first[i];
     for (int i = 0; i < nothers; i++) all_others += size_of(u, others[i]);
@@ -278,7 +284,7 @@ static int merge_sums(const struct mt_overlap *p, int me, const struct mt_overla
     if (nown) end = size_of(u, own[0]);
     for (int i = 0; i < u->n && merges; i++) {
         const struct mt_overlap_tile *tile = &s->tiles[u->first[i]];
-        if (tile->kind == MT_TILE_ADD || copies_own(s, me, tile)) continue;
+        if (tile->kind == MT_TILE_ADD || copies_own(p, me, tile)) continue;
         if (tile->to == MT_OVERLAP_SLOTS) {
             passed++;
         } else {
@@ -306,16 +312,13 @@ static void take_sum(const struct mt_overlap_schedule *s, int me, int sum, struc
         if (s->waits[w].from != me) to->waits[to->nwaits++] = to->waits[w], row->nready++;
 }
 
-/* What is put of a sum, [first, end), the peer's is the tile's: with its waits, after those of the sum, and its flag.
- */
-static void take_puts(const struct mt_overlap_schedule *s, int me, int first, int end, struct tile_row *row,
-                      struct cuda_fused_tables *to) {
+/* Of the puts [first, end) of a sum the tile takes over the one to the peer. Where two ranks have parts in the sums,
+ * these await nothing. */
+static void take_put(const struct mt_overlap_schedule *s, int me, int first, int end, struct tile_row *row) {
     row->nsignals = 0;
     for (int j = first; j < end; j++) {
-        const struct mt_overlap_put *put = &s->puts[j];
-        if (put->peer == me) continue;
-        for (int w = put->first_wait; w < put->first_wait + put->nwaits; w++, row->nready++)
-            to->waits[to->nwaits++] = to->waits[w];
+        assert(!s->puts[j].nwaits);
+        if (s->puts[j].peer == me) continue;
         row->first_signal = j;
         row->nsignals++;
     }
@@ -379,11 +382,10 @@ static struct tile_row *add_row(struct cuda_fused_tables *to, struct tile_row ro
 
 void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s, int blocks,
                             bool pairs, struct cuda_fused_tables *to) {
-    int again = 0; /* waits of a tile, and of what is put of a sum, may be there twice */
-    for (int t = 0; t < s->ntiles; t++) again += s->tiles[t].nwaits;
-    for (int j = 0; j < s->nputs; j++) again += s->puts[j].nwaits;
+    int of_tiles = 0;
+    for (int t = 0; t < s->ntiles; t++) of_tiles += s->tiles[t].nwaits;
     to->nwaits = s->nwaits, to->nsignals = s->nputs;
-    to->waits = mt_new(&to->arena, struct wait_row, s->nwaits + again);
+    to->waits = mt_new(&to->arena, struct wait_row, s->nwaits + of_tiles); /* a tile's may be there twice */
     to->signals = mt_new(&to->arena, struct signal_row, s->nputs);
     for (int w = 0; w < s->nwaits; w++)
         to->waits[w] = (struct wait_row){(int32_t)mt_overlap_flag_place(p, s->waits[w].flag), s->waits[w].count,
@@ -413,12 +415,13 @@ void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_
                 add_moved(s, t, first_put[t], first_put[t + 1], to);
                 continue;
             }
+            assert(p->form == MT_OVERLAP_GATHER || !s->tiles[t].nwaits); /* see fused.cu */
             struct tile_row *row = add_row(to, tile_row(p, me, s, t, first_put[t], first_put[t + 1]));
             row->first = begin;
             row->first_wait = add_tile_waits(p, &s->tiles[t], begin, to);
             if (sum_of[t] < 0) continue;
             take_sum(s, me, sum_of[t], row, to);
-            take_puts(s, me, first_put[sum_of[t]], first_put[sum_of[t] + 1], row, to);
+            take_put(s, me, first_put[sum_of[t]], first_put[sum_of[t] + 1], row);
         }
         if (pairs && second < 0 && s->tiles[first].kind == MT_TILE_MATMUL)
             add_row(to, (struct tile_row){.first = begin, .column = (int32_t)s->tiles[first].col, .more = EMPTY});

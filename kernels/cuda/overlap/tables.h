@@ -43,8 +43,8 @@ struct cuda_fused_tables {
 bool cuda_fused_has_putter(const struct mt_overlap *problem);
 
 /* Whether it pays that two blocks have tiles of the same columns at the same time, and load B together (SHARE 1 of
- * mainloop.cuh): of tiles that load more of B than of A, where what has no other tile beside it takes no more turns of
- * so many blocks than loads bring. */
+ * mainloop.cuh): of tiles that load more of B than of A, where pairs take at most a tenth more turns of so many blocks
+ * than single tiles. */
 bool cuda_fused_has_pairs(const struct mt_overlap *problem, const struct mt_overlap_schedule *schedule, int blocks);
 
 /* Make rank `me`'s of a schedule, for so many blocks, in tables->arena, which the caller releases; *tables is zero

@@ -30,10 +30,10 @@ static const double launch_s = 9e-6, launch_of_flags_s = 4e-6, idle_sums_s = 20e
 static const double flags_part[MT_OVERLAP_NFORMS] = {0, 0.2, 0.5}, moved_flags_part = 0.7, direct_part = 0.8,
                     least_latency_s = 2e-6;
 /* A sum beside its bytes, and the least rate of what adds it. */
-static const double sum_s = 0.2e-6, least_sum_Bps = 15e9;
+static const double sum_s = 0.05e-6, least_sum_Bps = 40e9;
 /* Stores to a peer beside the rate of copy engines, and where a tile goes to all; how long these take to begin; one of
  * their puts with its flag. */
-static const double stores_rate = 0.93, direct_rate = 0.8, engine_begin_s = 2.2e-6, engine_put_s = 3.5e-6;
+static const double stores_rate = 0.93, direct_rate = 0.87, engine_begin_s = 2.2e-6, engine_put_s = 3.5e-6;
 /* Rows of slabs that the kernel puts are short: beside their bytes each takes as long as so many more, and flags of
  * slabs come later, by slab_bytes_s over the bytes of a row. */
 static const double row_bytes = 300, whole_row_bytes = 4096, slab_bytes_s = 5e-3;

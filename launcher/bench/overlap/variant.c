@@ -56,6 +56,17 @@ static void keep_tiles(struct mt_overlap_schedule *s, bool gemm) {
     s->nputs = 0;
 }
 
+/* Of an AllReduce whose tiles add, movers copy the peer's rows alone. */
+static void keep_copies_of_others(struct mt_overlap_schedule *s, const struct mt_overlap *p, int me) {
+    int kept = 0;
+    int64_t first, own = mt_overlap_owned(p, me, &first);
+    for (int t = 0; t < s->ntiles; t++) {
+        const struct mt_overlap_tile *tile = &s->tiles[t];
+        if (tile->kind == MT_TILE_COPY && (tile->row < first || tile->row >= first + own)) s->tiles[kept++] = *tile;
+    }
+    s->ntiles = kept;
+}
+
 /* One kernel stores a tile where its put goes: here into a slot of this rank's own. The tiles of the GEMM come before
  * all others. */
 static void keep_local_tiles(struct mt_overlap_schedule *s, const struct mt_overlap *p, int me) {
@@ -91,7 +102,11 @@ void mt_bench_variant_reduce(struct mt_bench_variant *v, int me) {
     case MT_BENCH_IN_STEP: empty_tiles(s, false, true), empty_puts(s); break;
     case MT_BENCH_TOGETHER: drop_waits(s); break;
     case MT_BENCH_TILES: stores ? keep_local_tiles(s, &v->problem, me) : keep_tiles(s, true); break;
-    case MT_BENCH_SUMS: keep_tiles(s, false); break;
+    case MT_BENCH_SUMS:
+        keep_tiles(s, false);
+        if (stores && v->problem.form == MT_OVERLAP_REDUCE && mt_overlap_fused_adds(&v->problem))
+            keep_copies_of_others(s, &v->problem, me);
+        break;
     default: return;
     }
     s->part = (int)v->part;

@@ -1,5 +1,7 @@
 /* The tables of one kernel, which need no GPU: what a tile awaits, by the schedule; and tiles that add: each has one of
  * the peer's, at the same place. That no order makes a circle is test_fused_order's. */
+#include <stdlib.h>
+
 #include "kernels/base/number/rng.h"
 #include "kernels/cuda/overlap/tables.h"
 #include "tests/check.h"
@@ -159,6 +161,29 @@ static int check_pairs(const struct job *job, int me) {
     return (int)adding;
 }
 
+/* Of a part of a schedule without products all sums and copies are movers'. */
+static void check_part(const struct job *job, int me, bool pairs) {
+    const struct mt_overlap_schedule *s = &job->schedules[me];
+    struct mt_overlap_schedule part = *s;
+    struct cuda_fused_tables tables = {0};
+    int kept = 0;
+    part.tiles = mt_calloc((size_t)s->ntiles + 1, sizeof *part.tiles);
+    for (int t = 0; t < s->ntiles; t++) {
+        struct mt_overlap_tile tile = s->tiles[t];
+        if (tile.kind == MT_TILE_MATMUL) continue;
+        if (tile.kind == MT_TILE_ADD) tile.to = MT_OVERLAP_OUT;
+        tile.nwaits = 0;
+        part.tiles[kept++] = tile;
+    }
+    part.ntiles = kept, part.nputs = 0;
+    cuda_fused_tables_make(&job->problem, me, &part, 4, pairs, &tables);
+    CHECK_EQ(tables.ntiles, 0);
+    CHECK_EQ(tables.nboxes, kept);
+    for (int i = 0; i < tables.nboxes; i++) CHECK(tables.boxes[i].kind == SUM || tables.boxes[i].kind == COPY_SUM);
+    free(part.tiles);
+    mt_arena_release(&tables.arena);
+}
+
 int main(void) {
     int adding = 0, without = 0, waiting = 0, together = 0;
     for (int number = 0; number < 300; number++) {
@@ -170,6 +195,7 @@ int main(void) {
         pose(&job, number % 2 ? MT_OVERLAP_SCATTER : MT_OVERLAP_REDUCE, number);
         CHECK(mt_overlap_fused_adds(&job.problem), "job %d", number);
         for (int r = 0; r < RANKS; r++) {
+            check_part(&job, r, number % 2);
             int count = check_pairs(&job, r);
             adding += count, without += !count;
         }
