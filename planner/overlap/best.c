@@ -15,16 +15,16 @@ static const struct {
 enum { NPARTS = sizeof parts / sizeof *parts, NMIXES = sizeof mixes / sizeof *mixes };
 enum { NSLABS = sizeof slabs / sizeof *slabs, FEW_PARTS = 3, SLAB_COLUMNS = 256 };
 
-/* A block puts pieces of 16 KiB, in the order of puts: what it has loaded is of two. */
+/* A block puts a piece of 32 KiB at a time, in the order of puts. */
 int mt_overlap_fused_streams(const struct mt_overlap *p, int blocks) {
-    enum { STREAMS = 16, PIECES = 2, PIECE_BYTES = 16 << 10 };
+    enum { STREAMS = 16, PIECE_BYTES = 32 << 10 };
     int64_t cols, rows = p->chunk;
     if (p->form != MT_OVERLAP_GATHER || mt_overlap_fused_few(p)) return STREAMS;
     if (p->engines) return 1;
     mt_overlap_slab(p, 0, &cols);
     if (mt_overlap_nslabs(p) > 1 && p->tile[0] < rows) rows = p->tile[0];
     double bytes = (double)rows * (double)cols * (double)mt_type_size(p->wire);
-    double puts = ceil((double)blocks * PIECES * PIECE_BYTES / fmax(bytes, 1));
+    double puts = ceil((double)blocks * PIECE_BYTES / fmax(bytes, 1));
     return puts < STREAMS ? (int)puts : STREAMS;
 }
 

@@ -58,27 +58,19 @@ __device__ inline void barrier_arrive_at(u32 barrier, u32 rank) {
                  "r"(rank)
                  : "memory");
 }
+#define AWAIT(barrier, parity, ACQUIRE)                                                                                \
+    for (u32 passed = 0; !passed;)                                                                                     \
+    asm volatile("{.reg .pred p; mbarrier.try_wait.parity" ACQUIRE ".shared::cta.b64 p, [%1], %2;\n"                   \
+                 "selp.u32 %0, 1, 0, p;}"                                                                              \
+                 : "=r"(passed)                                                                                        \
+                 : "r"(barrier), "r"(parity)                                                                           \
+                 : "memory")
 __device__ inline void barrier_wait(u32 barrier, u32 parity) {
-    u32 passed;
-    do {
-        asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-                     "selp.u32 %0, 1, 0, p;}"
-                     : "=r"(passed)
-                     : "r"(barrier), "r"(parity)
-                     : "memory");
-    } while (!passed);
+    AWAIT(barrier, parity, "");
 }
-
 /* For what another block of the cluster has written, with the bytes that the barrier awaits. */
 __device__ inline void barrier_wait_for_cluster(u32 barrier, u32 parity) {
-    u32 passed;
-    do {
-        asm volatile("{.reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
-                     "selp.u32 %0, 1, 0, p;}"
-                     : "=r"(passed)
-                     : "r"(barrier), "r"(parity)
-                     : "memory");
-    } while (!passed);
+    AWAIT(barrier, parity, ".acquire.cluster");
 }
 
 __device__ inline void cluster_sync() {

@@ -59,9 +59,6 @@ struct place_of_hand {
         if (++slot == SLOTS) slot = 0, parity ^= 1;
     }
 };
-__device__ inline void hand_arrive(u64 *barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
-}
 
 /* The waits of a tile, one a lane of the warp that loads: a lane knows its flag, and whether that has its count. They
  * are looked at while the tile before is loaded, and all at once, so that loads stall only for what is not there. */
@@ -142,7 +139,7 @@ __device__ inline void load_tiles(const run &r, const maps &maps, const stages &
         barrier_wait(shared_address(&h.empty[to.slot]), to.parity ^ 1);
         if (leads) {
             h.tile[to.slot] = t;
-            hand_arrive(&h.full[to.slot]);
+            barrier_arrive(shared_address(&h.full[to.slot]));
         }
         if (!t.more) return;
         const tensor_map *a = t.staged ? &maps.staged[r.copy] : &maps.a;
@@ -186,7 +183,7 @@ struct outbox {
     __device__ inline void pass_written() {
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory");
-        if (threadIdx.x % 128 == 0) hand_arrive(&h.passed[group][count % CHUNKS]);
+        if (threadIdx.x % 128 == 0) barrier_arrive(shared_address(&h.passed[group][count % CHUNKS]));
         count++;
     }
     template <class C, class F> __device__ __forceinline__ void pass(const C &c, int n, F) {
@@ -230,7 +227,7 @@ __device__ inline void send_tiles(const run &r, const maps &maps, hand &h, u32 r
     for (int turn = 0;; turn++, from.next()) {
         barrier_wait(shared_address(&h.full[from.slot]), from.parity);
         const tile_row t = h.tile[from.slot];
-        hand_arrive(&h.empty[from.slot]);
+        barrier_arrive(shared_address(&h.empty[from.slot]));
         if (!t.more) break;
         if (!(ADDS && t.adds) && !await_all<THREAD>(r, t.first_ready, t.nready)) h.lost = 1;
 #pragma unroll 1
@@ -243,7 +240,7 @@ __device__ inline void send_tiles(const run &r, const maps &maps, hand &h, u32 r
                 u32 chunk = room + (u32)((g * CHUNKS + slot) * CHUNK_BYTES);
                 if (!h.lost) send_chunk(r, maps, t, chunk, t.column + chunk_column(i), y);
                 stores_read<0>();
-                hand_arrive(&h.read[g][slot]);
+                barrier_arrive(shared_address(&h.read[g][slot]));
                 count[g]++;
             }
         if (!t.nsignals) continue;
@@ -261,11 +258,11 @@ __device__ inline void keep_ready(const run &r, hand &h) {
     for (int adding = 0;; from.next()) {
         barrier_wait(shared_address(&h.full[from.slot]), from.parity);
         const tile_row t = h.tile[from.slot];
-        hand_arrive(&h.empty[from.slot]);
+        barrier_arrive(shared_address(&h.empty[from.slot]));
         if (!t.more) return;
         if (!t.adds) continue;
         if (!await_all<THREAD>(r, t.first_ready, t.nready)) h.lost = 1;
-        hand_arrive(&h.ready[adding++ % TURNS]);
+        barrier_arrive(shared_address(&h.ready[adding++ % TURNS]));
     }
 }
 
@@ -341,7 +338,7 @@ __device__ inline void store_one(const run &r, const maps &maps, const hand &h, 
 /* All threads: the slot is free. */
 __device__ inline void pass_end(hand &h, const passing &now) {
     __syncwarp();
-    if (threadIdx.x % 32 == 0) hand_arrive(&h.empty[now.slot]);
+    if (threadIdx.x % 32 == 0) barrier_arrive(shared_address(&h.empty[now.slot]));
 }
 /* Chunk i, a constant, of a tile that is passed on late. */
 __device__ __forceinline__ void pass_late(const run &r, const maps &maps, hand &h, passing &now, const rounded &tile,
@@ -371,7 +368,7 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
         if (!h.tile[from.slot].more) break;
         if (!mine) {
             __syncwarp();
-            if (threadIdx.x % 32 == 0) hand_arrive(&h.empty[from.slot]);
+            if (threadIdx.x % 32 == 0) barrier_arrive(shared_address(&h.empty[from.slot]));
             at.skip(r.c.slabs);
             continue;
         }

@@ -35,8 +35,8 @@ static const double kernel_s = 2.8e-6, engine_put_s = 1.2e-6, direct_latency = 1
 static const double sums_beside_puts = 1.08, puts_beside_sums = 1.24;
 /* The time of all flags over that of one: those of sums follow each other. */
 static const double in_a_row[MT_OVERLAP_NFORMS] = {1, 3.2, 1.7};
-/* Of gathers: what a kernel that begins has of the time of all flags; how many times as long GEMMs take beside puts, at
- * least. */
+/* Of gathers: what a kernel that begins has of the time of all flags; how many times as long GEMMs take beside puts,
+ * where the measured slowdown is none. */
 static const double begin_s = 2.2e-6, beside_puts = 1.15;
 
 static bool is_part(const struct mt_bench_variant *v, enum mt_bench_part part) {
