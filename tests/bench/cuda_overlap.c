@@ -1,4 +1,4 @@
-/* Overlapped GEMMs in one kernel (kernels/cuda/overlap/fused.cu), on one GPU.
+/* Overlapped GEMMs in one kernel (kernels/cuda/overlap/fused/fused.cu), on one GPU.
  *
  *     cuda_overlap [alone] [pairs] [ROWSxCOLUMNS]      (of tiles; 128x256)
  *

@@ -15,7 +15,7 @@
  * same epoch. For a gather they need not all be resident: a counter gives out its puts, so that any block puts them all
  * before it awaits any. Of sums a cluster awaits only its own tile's, which it has sent itself; it ends then, and makes
  * room for others, in order. Where it has several, all clusters are to be resident, and few.c launches no more. */
-#include "kernels/cuda/overlap/call.cuh"
+#include "kernels/cuda/overlap/fused/call.cuh"
 
 constexpr int THREADS = 128 * (CONSUMERS + 1), LOADER = 4 * CONSUMERS, READER = LOADER + 1; /* warps */
 /* Movers: the warps that neither load nor multiply. */

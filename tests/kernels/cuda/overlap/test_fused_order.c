@@ -1,12 +1,12 @@
-/* The tables of one kernel (kernels/cuda/overlap/tables.c), without a GPU: the kernels of all ranks are simulated in
- * random order, with any number of blocks and movers, and must end, whatever comes when; so waits have no circle, those
- * of tiles that add what a peer sends in the same epoch among them. What ranks add covers their rows of the sum once.
- * Some ranks have tiles in pairs, of which a cluster takes one at a time: they agree, and have each tile once. */
+/* The tables of one kernel (kernels/cuda/overlap/fused/tables.c), without a GPU: the kernels of all ranks are simulated
+ * in random order, with any number of blocks and movers, and must end, whatever comes when; so waits have no circle,
+ * those of tiles that add what a peer sends in the same epoch among them. What ranks add covers their rows of the sum
+ * once. Some ranks have tiles in pairs, of which a cluster takes one at a time: they agree, and have each tile once. */
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include "kernels/base/number/rng.h"
-#include "kernels/cuda/overlap/tables.h"
+#include "kernels/cuda/overlap/fused/tables.h"
 #include "tests/check.h"
 
 enum { RANKS = 4, AGENTS = 136, PROBLEMS = 400 };

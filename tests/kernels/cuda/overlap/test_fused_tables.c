@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "kernels/base/number/rng.h"
-#include "kernels/cuda/overlap/tables.h"
+#include "kernels/cuda/overlap/fused/tables.h"
 #include "tests/check.h"
 
 enum { RANKS = 2, SLAB = 64, TILE_ROWS = 128, TILE_COLUMNS = 256 };

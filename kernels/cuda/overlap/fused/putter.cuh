@@ -7,7 +7,7 @@
 #ifndef MT_KERNELS_CUDA_OVERLAP_PUTTER_CUH
 #define MT_KERNELS_CUDA_OVERLAP_PUTTER_CUH
 
-#include "kernels/cuda/overlap/call.cuh"
+#include "kernels/cuda/overlap/fused/call.cuh"
 
 constexpr int PUT_BYTES = 4096, PUT_SLOTS = 8, SAYINGS = 4;
 

@@ -1,6 +1,6 @@
 /* A schedule as rows of tables: which tile is taken when, what it awaits and raises, and the boxes that movers move,
  * piece by piece. */
-#include "kernels/cuda/overlap/tables.h"
+#include "kernels/cuda/overlap/fused/tables.h"
 
 #include <assert.h>
 #include <stdbool.h>

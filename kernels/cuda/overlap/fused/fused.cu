@@ -29,10 +29,10 @@
  * its own waits, and for the next pair's slabs, which await no flag where tiles are sent. So a pair awaits what its
  * tiles do, and the pairs before it in its cluster, which come before it in the table too. The last block sets the
  * counters back for the next launch. */
-#include "kernels/cuda/overlap/call.cuh"
-#include "kernels/cuda/overlap/movers.cuh"
-#include "kernels/cuda/overlap/pairs.cuh"
-#include "kernels/cuda/overlap/putter.cuh"
+#include "kernels/cuda/overlap/fused/call.cuh"
+#include "kernels/cuda/overlap/fused/movers.cuh"
+#include "kernels/cuda/overlap/fused/pairs.cuh"
+#include "kernels/cuda/overlap/fused/putter.cuh"
 
 /* Tiles handed to consumers, one of which may still be stored; turns of barriers of tiles, more than are handed; rows
  * that are sent at a time: 2 KiB of each multiprocessor fill the link between two H200s. */

@@ -2,7 +2,7 @@
 #ifndef MT_KERNELS_CUDA_OVERLAP_MOVERS_CUH
 #define MT_KERNELS_CUDA_OVERLAP_MOVERS_CUH
 
-#include "kernels/cuda/overlap/call.cuh"
+#include "kernels/cuda/overlap/fused/call.cuh"
 
 constexpr int UNIT = 8; /* elements that a lane moves at a time */
 template <class element> struct unit {

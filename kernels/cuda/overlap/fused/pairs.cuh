@@ -3,7 +3,7 @@
 #ifndef MT_KERNELS_CUDA_OVERLAP_PAIRS_CUH
 #define MT_KERNELS_CUDA_OVERLAP_PAIRS_CUH
 
-#include "kernels/cuda/overlap/call.cuh"
+#include "kernels/cuda/overlap/fused/call.cuh"
 
 /* Numbers of pairs that the first block of a cluster has taken, on their way to the second. It takes one while it loads
  * the pair before, whose first slab was let in by both blocks' consumers: they have multiplied the slab STAGES before
