@@ -76,9 +76,10 @@ static int64_t scratch_of(void *device, const struct mt_call *call) {
     return backend->scratch_bytes ? backend->scratch_bytes(call) : 0;
 }
 
-int64_t mt_device_overlap_scratch_bytes(struct mt_device *device, const struct mt_overlap *problem, int me) {
-    return device->class->export_memory ? mt_overlap_chunks_scratch_bytes(problem, me, scratch_of, device)
-                                        : mt_overlap_scratch_bytes(problem, me, scratch_of, device);
+int64_t mt_device_overlap_scratch_bytes(struct mt_device *device, const struct mt_overlap *problem, int me,
+                                        enum mt_op_kind epilogue) {
+    return (device->class->export_memory ? mt_overlap_chunks_scratch_bytes
+                                         : mt_overlap_scratch_bytes)(problem, me, epilogue, scratch_of, device);
 }
 
 static enum mt_status zero(struct mt_device *device, void *memory, int64_t size_bytes, struct mt_err *err) {

@@ -41,7 +41,8 @@ enum mt_status mt_device_window_reaches(const struct mt_window *window, const in
  * its window, or for MT_OVERLAP_NCCL its communicator, reaches the other ranks. */
 bool mt_device_overlaps(struct mt_device *device, const struct mt_overlap *problem, int me);
 
-/* The scratch that this device needs for a rank's overlapped GEMM. */
-int64_t mt_device_overlap_scratch_bytes(struct mt_device *device, const struct mt_overlap *problem, int me);
+/* The scratch that this device needs for a rank's overlapped GEMM, with an epilogue or 0. */
+int64_t mt_device_overlap_scratch_bytes(struct mt_device *device, const struct mt_overlap *problem, int me,
+                                        enum mt_op_kind epilogue);
 
 #endif

@@ -57,17 +57,19 @@ bool mt_overlap_gemms_add(const struct mt_overlap *problem);
  * eight chunks. */
 int64_t mt_overlap_chunk_rows(const struct mt_overlap *problem, int me, int workers);
 
-/* The GEMM of a chunk as a call of matmul, whose pointers are into the struct itself: a call for which a device chooses
- * the same kernel. Its data are addresses as well aligned as the chunk's matrices are, and nothing is there. False: the
- * chunk has none. `transposed`, `at`: of A, B and the result (struct mt_overlap_operands), the latter as bytes after an
- * aligned address. */
+/* The GEMM of a chunk as a call of matmul, or with an epilogue of fused_matmul, whose pointers are into the struct
+ * itself: a call for which a device chooses the same kernel. Its data are addresses as well aligned as the chunk's
+ * matrices are, and nothing is there. False: the chunk has none.
+ *
+ * transposed[3]  of A, B and the result (struct mt_overlap_operands)
+ * at[5]          of these, the epilogue's `extra`, and `pre`: bytes after an aligned address; 0 where there is none */
 struct mt_overlap_gemm {
     struct mt_call call;
-    struct mt_tensor tensors[3];
+    struct mt_tensor in[3], out[2];
     struct mt_attr attr;
 };
-bool mt_overlap_chunk_gemm(const struct mt_overlap *problem, int me, const bool transposed[3], const int64_t at[3],
-                           const struct mt_overlap_chunk *chunk, struct mt_overlap_gemm *gemm);
+bool mt_overlap_chunk_gemm(const struct mt_overlap *problem, int me, const bool transposed[3], enum mt_op_kind epilogue,
+                           const int64_t at[5], const struct mt_overlap_chunk *chunk, struct mt_overlap_gemm *gemm);
 
 /* ---- memory of a run by chunks ---- */
 
@@ -81,7 +83,7 @@ struct mt_overlap_scratch {
 int64_t mt_overlap_lay_out_scratch(const struct mt_overlap *problem, int me, void *memory,
                                    struct mt_overlap_scratch *scratch);
 /* `scratch_bytes`: what the device's backend needs for a GEMM. */
-int64_t mt_overlap_chunks_scratch_bytes(const struct mt_overlap *problem, int me,
+int64_t mt_overlap_chunks_scratch_bytes(const struct mt_overlap *problem, int me, enum mt_op_kind epilogue,
                                         int64_t (*scratch_bytes)(void *context, const struct mt_call *call),
                                         void *context);
 

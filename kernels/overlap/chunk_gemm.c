@@ -1,8 +1,9 @@
-/* GEMMs of chunks as calls of matmul, by which devices tune them before they run. */
+/* GEMMs of chunks as calls of matmul, or of fused_matmul, by which devices tune them before they run. */
 #include <string.h>
 
 #include "kernels/op/op.h"
 #include "kernels/overlap/chunk.h"
+#include "kernels/overlap/internal.h"
 
 enum { ALIGN = 16, SOMEWHERE = 4096 };
 
@@ -25,13 +26,37 @@ static struct side result_side(const struct mt_overlap *p, int me, const struct 
     return (struct side){(box->col * extent[0] + box->row) * size, extent[0] * size};
 }
 
-static void *address(struct side a, struct side b, struct side y) {
-    int64_t bits = ALIGN | a.at | a.row | b.at | b.row | y.at | y.row;
+static void *address(const struct side *sides, int count) {
+    int64_t bits = ALIGN;
+    for (int i = 0; i < count; i++) bits |= sides[i].at | sides[i].row;
     return (void *)(uintptr_t)(SOMEWHERE + (bits & -bits));
 }
 
-bool mt_overlap_chunk_gemm(const struct mt_overlap *p, int me, const bool transposed[3], const int64_t at[3],
-                           const struct mt_overlap_chunk *chunk, struct mt_overlap_gemm *g) {
+static struct mt_tensor matrix(enum mt_type type, int64_t rows, int64_t cols, void *data) {
+    struct mt_tensor t = {.type = type, .naxes = 2, .extent = {rows, cols}, .global = {rows, cols}, .data = data};
+    return t;
+}
+
+void mt_overlap_gemm_call(struct mt_overlap_gemm *g, const int64_t mnk[3], enum mt_type in, enum mt_type out,
+                          void *data) {
+    const struct mt_op_epilogue *info = mt_op_epilogue(g->attr.epilogue);
+    int64_t m = mnk[0], n = mnk[1], k = mnk[2];
+    g->attr.nm = g->attr.nn = g->attr.nk = 1;
+    g->in[0] = g->attr.trans_a ? matrix(in, k, m, data) : matrix(in, m, k, data);
+    g->in[1] = g->attr.trans_b ? matrix(in, n, k, data) : matrix(in, k, n, data);
+    g->in[2] = g->out[0] = g->out[1] = matrix(out, m, n, data);
+    if (info && info->bias)
+        g->in[2] = (struct mt_tensor){.type = in, .naxes = 1, .extent = {n}, .global = {n}, .data = data};
+    g->call = (struct mt_call){.kind = info ? MT_OP_fused_matmul : MT_OP_matmul,
+                               .attr = &g->attr,
+                               .nin = info ? info->nin : 2,
+                               .nout = info ? info->nout : 1,
+                               .in = g->in,
+                               .out = g->out};
+}
+
+bool mt_overlap_chunk_gemm(const struct mt_overlap *p, int me, const bool transposed[3], enum mt_op_kind epilogue,
+                           const int64_t at[5], const struct mt_overlap_chunk *chunk, struct mt_overlap_gemm *g) {
     const struct mt_overlap_tile *box = &chunk->box;
     bool gather = p->form == MT_OVERLAP_GATHER, trans_a = box->from == MT_OVERLAP_A && transposed[0];
     bool trans_b = transposed[1];
@@ -41,6 +66,11 @@ bool mt_overlap_chunk_gemm(const struct mt_overlap *p, int me, const bool transp
     if (box->kind != MT_TILE_MATMUL || !m || !n || !k) return false;
     struct side a = side_of(p, me, box->from, box->from_row, 0), b = {at[1], (trans_b ? k : n) * size};
     struct side y = direct ? result_side(p, me, box, transposed[2]) : (struct side){0, n * mt_type_size(MT_F32)};
+    /* Of an epilogue: a bias as a whole, x and pre as the result. */
+    const struct mt_op_epilogue *info = mt_op_epilogue(epilogue);
+    struct side extra = {info ? at[3] : 0, 0}, pre = {0, 0};
+    if (info && !info->bias) extra = (struct side){at[3] + y.at, y.row};
+    if (info && info->nout > 1) pre = (struct side){at[4] + y.at, y.row};
     if (trans_a) a = (struct side){box->from_row * size, p->m * size};
     if (box->from == MT_OVERLAP_A) a.at += at[0];
     if (direct && box->to == MT_OVERLAP_OUT) y.at += at[2];
@@ -49,25 +79,13 @@ bool mt_overlap_chunk_gemm(const struct mt_overlap *p, int me, const bool transp
         m = box->cols, n = box->rows;
         trans_a = !trans_b, trans_b = !was;
     }
-    int64_t extents[3][2] = {{trans_a ? k : m, trans_a ? m : k}, {trans_b ? n : k, trans_b ? k : n}, {m, n}};
-    g->attr = (struct mt_attr){.nm = 1,
-                               .nn = 1,
-                               .nk = 1,
-                               .trans_a = trans_a,
+    g->attr = (struct mt_attr){.trans_a = trans_a,
                                .trans_b = trans_b,
                                .tf32 = p->tf32,
                                .accumulate = chunk->adds,
-                               .out_acc = target != p->type};
-    for (int i = 0; i < 3; i++) {
-        struct mt_tensor *t = &g->tensors[i];
-        *t = (struct mt_tensor){.type = i < 2    ? p->type
-                                        : direct ? target
-                                                 : MT_F32,
-                                .naxes = 2,
-                                .data = address(a, b, y)};
-        for (int x = 0; x < 2; x++) t->extent[x] = t->global[x] = extents[i][x];
-    }
-    g->call = (struct mt_call){
-        .kind = MT_OP_matmul, .attr = &g->attr, .nin = 2, .nout = 1, .in = g->tensors, .out = g->tensors + 2};
+                               .out_acc = target != p->type,
+                               .epilogue = epilogue};
+    mt_overlap_gemm_call(g, (int64_t[3]){m, n, k}, p->type, direct ? target : MT_F32,
+                         address((struct side[]){a, b, y, extra, pre}, 5));
     return true;
 }

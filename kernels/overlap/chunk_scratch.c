@@ -3,6 +3,7 @@
 
 #include "kernels/op/op.h"
 #include "kernels/overlap/chunk.h"
+#include "kernels/overlap/internal.h"
 
 enum { ALIGN = 256, RESIDUES = 8 /* of extents, by which backends tell aligned GEMMs from others */ };
 
@@ -34,36 +35,24 @@ int64_t mt_overlap_lay_out_scratch(const struct mt_overlap *p, int me, void *mem
     return at;
 }
 
-static int64_t gemm_bytes(const struct mt_overlap *p, int64_t m, int64_t n, int64_t k, int trans,
-                          int64_t (*scratch_bytes)(void *context, const struct mt_call *call), void *context) {
-    struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1, .trans_a = trans & 1, .trans_b = trans & 2, .tf32 = p->tf32};
-    int64_t extents[3][2] = {{m, k}, {k, n}, {m, n}};
-    struct mt_tensor tensors[3];
-    if (attr.trans_a) extents[0][0] = k, extents[0][1] = m;
-    if (attr.trans_b) extents[1][0] = n, extents[1][1] = k;
-    for (int i = 0; i < 3; i++) {
-        enum mt_type target = target_of(p), type = i < 2 || target == p->type ? p->type : MT_F32;
-        tensors[i] = (struct mt_tensor){.type = type, .naxes = 2};
-        for (int a = 0; a < 2; a++) tensors[i].extent[a] = tensors[i].global[a] = extents[i][a];
-    }
-    attr.out_acc = tensors[2].type != p->type;
-    struct mt_call call = {.kind = MT_OP_matmul, .attr = &attr, .nin = 2, .nout = 1, .in = tensors, .out = tensors + 2};
-    return scratch_bytes(context, &call);
-}
-
-int64_t mt_overlap_chunks_scratch_bytes(const struct mt_overlap *p, int me,
+int64_t mt_overlap_chunks_scratch_bytes(const struct mt_overlap *p, int me, enum mt_op_kind epilogue,
                                         int64_t (*scratch_bytes)(void *context, const struct mt_call *call),
                                         void *context) {
     static char nowhere[1];
     struct mt_overlap_scratch s;
+    enum mt_type target = target_of(p), out = target == p->type ? p->type : MT_F32;
     int64_t most[2], bytes = 0, k = p->form == MT_OVERLAP_GATHER ? p->k : p->shares[me];
     largest(p, me, most);
-    for (int trans = 0; trans < 4 && k; trans++)
-        for (int64_t m = most[0]; m > 0 && m > most[0] - RESIDUES && most[1]; m--) {
-            int64_t plain = gemm_bytes(p, m, most[1], k, trans, scratch_bytes, context);
-            int64_t turned = gemm_bytes(p, most[1], m, k, trans, scratch_bytes, context);
-            if (plain > bytes) bytes = plain;
-            if (turned > bytes) bytes = turned;
-        }
+    for (int i = 0; i < 8 * RESIDUES && k && most[1]; i++) {
+        bool turned = i / 4 % 2;
+        int64_t m = most[0] - i / 8, mnk[3] = {turned ? most[1] : m, turned ? m : most[1], k};
+        struct mt_overlap_gemm gemm = {
+            .attr = {.trans_a = i & 1, .trans_b = i & 2, .out_acc = out != p->type, .tf32 = p->tf32}};
+        if (m <= 0) break;
+        if (!turned) gemm.attr.epilogue = epilogue;
+        mt_overlap_gemm_call(&gemm, mnk, p->type, out, NULL);
+        int64_t needs = scratch_bytes(context, &gemm.call);
+        if (needs > bytes) bytes = needs;
+    }
     return ALIGN + mt_overlap_lay_out_scratch(p, me, nowhere, &s) + round_up(bytes);
 }

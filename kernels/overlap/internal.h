@@ -25,6 +25,12 @@ int64_t mt_overlap_start(const int64_t *shares, int rank); /* the sum of the sha
 /* Whether rank s puts data to r, which awaits it. */
 bool mt_overlap_sends(const struct mt_overlap *problem, int s, int r);
 
+/* Make the call of a GEMM of m by n by k, whose attributes are set but for the groups of axes, and that has operands at
+ * `data`. */
+struct mt_overlap_gemm;
+void mt_overlap_gemm_call(struct mt_overlap_gemm *gemm, const int64_t mnk[3], enum mt_type in, enum mt_type out,
+                          void *data);
+
 /* Ready flags of this rank to those that put to it and get nothing back. */
 void mt_overlap_add_ready(const struct mt_overlap *problem, int me, struct mt_overlap_schedule *schedule);
 /* Before a put of this rank to `peer`: await its ready flag, if it sends one. */

@@ -42,6 +42,9 @@
  * one accumulator, in the tile's order, or in that of the tile with which it shares B, which depends on the number of
  * multiprocessors: of tiles that are begun at 0 its bits are those without slabs.
  *
+ * A gather's GEMM may have an epilogue, as fused_matmul has them (kernels/op/ops.def). It is not of the problem: each
+ * rank applies it to a tile of its own columns when the tile's sums are complete, and schedules are the same without.
+ *
  *     struct mt_overlap problem = {MT_OVERLAP_GATHER, n,    m,       cols,       k,   rows, shares,
  *                                  MT_BF16, MT_BF16, MT_BF16, {128, 256}, 512};
  *     mt_overlap_schedule(&problem, rank, &schedule);
@@ -56,6 +59,7 @@
 #include "kernels/base/arena.h"
 #include "kernels/base/err.h"
 #include "kernels/base/number/type.h"
+#include "kernels/op/op.h"
 
 enum mt_overlap_form { MT_OVERLAP_GATHER, MT_OVERLAP_SCATTER, MT_OVERLAP_REDUCE, MT_OVERLAP_NFORMS };
 
@@ -236,6 +240,11 @@ bool mt_overlap_fused_tile(const struct mt_overlap *problem, int i, int multipro
  * operands. 0: there is no such tile. */
 double mt_overlap_fused_time(const int64_t tile[2]);
 
+/* Whether the GEMM may have an epilogue of fused_matmul: a bias, a bias with an activation, or an activation's slope;
+ * in a gather, of one type, whose result does not lie transposed. Of a problem that names one kernel, if that kernel
+ * has it. Lowering, checker and devices ask this. */
+bool mt_overlap_takes_epilogue(const struct mt_overlap *problem, bool trans_out, enum mt_op_kind epilogue);
+
 /* Make rank `me`'s schedule of a problem that has been checked. */
 void mt_overlap_schedule(const struct mt_overlap *problem, int me, struct mt_overlap_schedule *schedule);
 void mt_overlap_schedule_release(struct mt_overlap_schedule *schedule);
@@ -243,14 +252,16 @@ void mt_overlap_schedule_release(struct mt_overlap_schedule *schedule);
 /* ---- on a CPU ---- */
 
 struct mt_window;
-struct mt_backend;
-struct mt_call;
 struct mt_overlap_operands {
     const void *a, *b;                /* a is [rows, k] or with trans_a (not to be gathered) [k, rows]; */
     bool trans_a, trans_b, trans_out; /* b is [k, columns] or with trans_b [columns, k]; */
     void *whole;                      /* [m, k], where it is kept */
     void *out;                        /* out is [rows, columns] or with trans_out [columns, rows] */
+    enum mt_op_kind epilogue;         /* one that mt_overlap_takes_epilogue; 0: none */
+    const void *extra;                /* its input: a bias [columns], or x [rows, columns] like out */
+    void *pre;                        /* before an activation: [rows, columns] */
     const struct mt_backend *matmul;  /* runs the tiles */
+    const struct mt_backend *ops;     /* runs an epilogue's operators: plain C; without one null */
     void *scratch;                    /* of mt_overlap_scratch_bytes, 64-byte aligned */
     const int *ranks;                 /* [n]: the window's ranks of the problem's; null: the same */
     const int *names;                 /* [window's ranks]: for messages; null: their numbers */
@@ -258,7 +269,7 @@ struct mt_overlap_operands {
     double computed_s;                /* out: in tiles, without waits and puts */
 };
 /* `scratch_bytes`: what the backend needs for a call of a tile. */
-int64_t mt_overlap_scratch_bytes(const struct mt_overlap *problem, int me,
+int64_t mt_overlap_scratch_bytes(const struct mt_overlap *problem, int me, enum mt_op_kind epilogue,
                                  int64_t (*scratch_bytes)(void *context, const struct mt_call *call), void *context);
 
 /* Run one rank's schedule of epoch `epoch` on the window, from byte `base` on; all ranks of the problem do so. Of tiles

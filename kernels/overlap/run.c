@@ -1,9 +1,9 @@
 /* Schedules on a CPU: tiles in order, each by the device's own GEMM, and puts after their tiles.
  *
- * A tile is multiplied into memory of the accumulation type, then rounded to where it goes. The GEMM wants contiguous
- * operands: columns of an untransposed B, and rows of a transposed A, are packed before the first tile, block by block;
- * of slabs, those of a transposed B too, and the tile's columns of A when they are there.
- * Puts between hosts make progress while the rank awaits flags. */
+ * A tile is multiplied into memory of the accumulation type, where an epilogue is operators on it, then rounded to
+ * where it goes. The GEMM wants contiguous operands: columns of an untransposed B, and rows of a transposed A, are
+ * packed before the first tile, block by block; of slabs, those of a transposed B too, and the tile's columns of A when
+ * they are there. Puts between hosts make progress while the rank awaits flags. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +27,7 @@ struct run {
     /* packed_a: transposed A by blocks of rows; packed_b: B by blocks of columns, each by slabs; null: as it is. */
     char *packed_a, *packed_b, *tile, *line, *matmul_scratch;
     char *slab_a, *slab_sum; /* where there are several slabs: A's columns, and the product */
+    char *bias, *beside;     /* of an epilogue, of the accumulation type: a tile's bias; its x, or its result */
 };
 
 static int64_t round_up(int64_t bytes) {
@@ -74,7 +75,8 @@ static struct mt_attr tile_attr(const struct mt_overlap *p, bool trans_a, bool t
 }
 
 /* Lay out the scratch from `memory` on, but for the GEMM's own; its bytes. */
-static int64_t lay_out(struct run *run, char *memory) {
+static int64_t lay_out(struct run *run, enum mt_op_kind epilogue, char *memory) {
+    const struct mt_op_epilogue *info = mt_op_epilogue(epilogue);
     const struct mt_overlap *p = run->problem;
     int64_t partial[2], a[2], b[2], at = 0, acc = mt_type_size(mt_type_acc(p->type)), size = mt_type_size(p->type);
     mt_overlap_extent(p, run->me, MT_OVERLAP_PARTIAL, partial);
@@ -97,6 +99,10 @@ static int64_t lay_out(struct run *run, char *memory) {
         run->slab_sum = memory + at;
         at += round_up(least(p->tile[0], p->m) * least(p->tile[1], b[1]) * acc);
     }
+    run->bias = memory + at;
+    at += info && info->bias ? round_up(least(p->tile[1], b[1]) * acc) : 0;
+    run->beside = memory + at;
+    at += info && epilogue != MT_OP_add ? round_up(least(p->tile[0], p->m) * least(p->tile[1], b[1]) * acc) : 0;
     run->line = memory + at;
     at += round_up(least(p->tile[0], p->m) * acc);
     run->matmul_scratch = memory + at;
@@ -124,7 +130,7 @@ static int tile_rows(const struct mt_overlap *p, int me, int64_t *sizes) {
 
 /* What a backend needs is not more for a larger GEMM: every shape of tiles is asked for, of the first and the last
  * slab, or of all where these differ. */
-int64_t mt_overlap_scratch_bytes(const struct mt_overlap *p, int me,
+int64_t mt_overlap_scratch_bytes(const struct mt_overlap *p, int me, enum mt_op_kind epilogue,
                                  int64_t (*scratch_bytes)(void *context, const struct mt_call *call), void *context) {
     static char nowhere[1];
     struct run run = {.problem = p, .me = me};
@@ -144,7 +150,7 @@ int64_t mt_overlap_scratch_bytes(const struct mt_overlap *p, int me,
         if (bytes > most) most = bytes;
     }
     free(rows);
-    return lay_out(&run, nowhere) + round_up(most);
+    return lay_out(&run, epilogue, nowhere) + round_up(most);
 }
 
 /* ---- packing ---- */
@@ -198,23 +204,82 @@ static char *place(const struct run *run, enum mt_overlap_buffer buffer, int64_t
     return run->buffer[buffer] + (row * run->extent[buffer][1] + col) * size;
 }
 
-/* Round what run->tile holds, of the accumulation type, to where it goes. */
-static void store(const struct run *run, const struct mt_overlap_tile *tile) {
+/* Round a tile of the accumulation type to where it goes. */
+static void store(const struct run *run, const struct mt_overlap_tile *tile, const char *sums) {
     enum mt_type acc = mt_type_acc(run->problem->type), type = mt_overlap_type(run->problem, tile->to);
     int64_t wide = mt_type_size(acc), size = mt_type_size(type);
     if (tile->to != MT_OVERLAP_OUT || !run->operands->trans_out) {
         for (int64_t i = 0; i < tile->rows; i++)
-            mt_type_convert(type, place(run, tile->to, tile->row + i, tile->col), acc,
-                            run->tile + i * tile->cols * wide, tile->cols);
+            mt_type_convert(type, place(run, tile->to, tile->row + i, tile->col), acc, sums + i * tile->cols * wide,
+                            tile->cols);
         return;
     }
     for (int64_t j = 0; j < tile->cols; j++) {
         for (int64_t i = 0; i < tile->rows; i++)
-            memcpy(run->line + i * wide, run->tile + (i * tile->cols + j) * wide, (size_t)wide);
+            memcpy(run->line + i * wide, sums + (i * tile->cols + j) * wide, (size_t)wide);
         mt_type_convert(type, run->buffer[tile->to] + ((tile->col + j) * run->extent[tile->to][0] + tile->row) * size,
                         acc, run->line, tile->rows);
     }
 }
+
+/* ---- epilogues ---- */
+
+/* The tile's box of a matrix that lies as the result does, from its type to the accumulation type, or back. */
+static void convert_box(const struct run *run, const struct mt_overlap_tile *tile, char *matrix, char *box, bool back) {
+    enum mt_type acc = mt_type_acc(run->problem->type), type = run->problem->out;
+    for (int64_t i = 0; i < tile->rows; i++) {
+        char *row = matrix + ((tile->row + i) * run->extent[tile->to][1] + tile->col) * mt_type_size(type);
+        char *wide = box + i * tile->cols * mt_type_size(acc);
+        mt_type_convert(back ? type : acc, back ? row : wide, back ? acc : type, back ? wide : row, tile->cols);
+    }
+}
+
+/* An element-wise operator on tiles of the accumulation type; of `add`, b is a row. It needs no scratch. */
+static enum mt_status apply(const struct run *run, const struct mt_overlap_tile *tile, enum mt_op_kind kind, char *a,
+                            char *b, char *y, struct mt_err *err) {
+    struct mt_attr attr = {.axes = kind == MT_OP_add ? 2 : 0};
+    struct mt_tensor tensors[3] = {{.data = a}, {.data = b}, {.data = y}};
+    for (int i = 0; i < 3; i++) {
+        struct mt_tensor *t = &tensors[i];
+        t->type = mt_type_acc(run->problem->type);
+        if (i != 1 || kind != MT_OP_add) t->extent[t->naxes++] = tile->rows;
+        t->extent[t->naxes++] = tile->cols;
+        memcpy(t->global, t->extent, sizeof t->global);
+    }
+    struct mt_call call = {.kind = kind,
+                           .attr = &attr,
+                           .nin = b ? 2 : 1,
+                           .nout = 1,
+                           .in = tensors,
+                           .out = tensors + 2,
+                           .what = run->operands->what};
+    return run->operands->ops->run(&call, err);
+}
+
+/* Complete sums become the result, at *result. The fused_matmul of plain C activates sums before they are rounded, that
+ * of another backend what it has rounded: so does a tile, whoever multiplied it. */
+static enum mt_status run_epilogue(const struct run *run, const struct mt_overlap_tile *tile, char **result,
+                                   struct mt_err *err) {
+    const struct mt_overlap_operands *o = run->operands;
+    const struct mt_op_epilogue *info = mt_op_epilogue(o->epilogue);
+    enum mt_type type = run->problem->type;
+    char *extra = (char *)(uintptr_t)o->extra;
+    *result = run->tile;
+    if (!info) return MT_OK;
+    if (!info->bias) {
+        convert_box(run, tile, extra, run->beside, false);
+        return apply(run, tile, o->epilogue, run->tile, run->beside, run->tile, err);
+    }
+    mt_type_convert(mt_type_acc(type), run->bias, type, extra + tile->col * mt_type_size(type), tile->cols);
+    enum mt_status st = apply(run, tile, MT_OP_add, run->tile, run->bias, run->tile, err);
+    if (st || info->nout == 1) return st;
+    convert_box(run, tile, o->pre, run->tile, true);
+    if (o->matmul != o->ops) convert_box(run, tile, o->pre, run->tile, false);
+    *result = run->beside;
+    return apply(run, tile, o->epilogue, run->tile, NULL, run->beside, err);
+}
+
+/* ---- GEMMs, sums and copies ---- */
 
 /* The slab that a tile multiplies at a step. */
 static int slab_of(const struct mt_overlap *p, const struct mt_overlap_tile *tile, int step) {
@@ -249,8 +314,10 @@ static enum mt_status multiply(const struct run *run, const struct mt_overlap_ti
     call.what = run->operands->what;
     enum mt_status st = run->operands->matmul->run(&call, err);
     enum mt_type acc = mt_type_acc(p->type);
+    char *result;
     if (!st && step) mt_coll_reduce(MT_SUM, acc, run->tile, acc, run->slab_sum, tile->rows * tile->cols);
-    if (!st && last) store(run, tile);
+    if (st || !last) return st;
+    if (!(st = run_epilogue(run, tile, &result, err))) store(run, tile, result);
     return st;
 }
 
@@ -265,7 +332,7 @@ static void add(const struct run *run, const struct mt_overlap_tile *tile) {
             if (mt_overlap_contributes(p, s))
                 mt_coll_reduce(MT_SUM, acc, run->tile + i * tile->cols * mt_type_size(acc), p->wire,
                                place(run, tile->from, s * owned + tile->from_row + i, tile->col), tile->cols);
-    store(run, tile);
+    store(run, tile, run->tile);
 }
 
 static void copy(const struct run *run, const struct mt_overlap_tile *tile) {
@@ -273,7 +340,7 @@ static void copy(const struct run *run, const struct mt_overlap_tile *tile) {
     for (int64_t i = 0; i < tile->rows; i++)
         mt_type_convert(acc, run->tile + i * tile->cols * mt_type_size(acc), mt_overlap_type(run->problem, tile->from),
                         place(run, tile->from, tile->from_row + i, tile->col), tile->cols);
-    store(run, tile);
+    store(run, tile, run->tile);
 }
 
 /* A tile, or a step of one that is multiplied. */
@@ -374,7 +441,8 @@ enum mt_status mt_overlap_run(const struct mt_overlap *problem, const struct mt_
                       .me = my_place(problem, operands, rank),
                       .base = base,
                       .epoch = epoch};
-    lay_out(&run, operands->scratch);
+    lay_out(&run, operands->epilogue, operands->scratch);
+    assert(!operands->epilogue || mt_overlap_takes_epilogue(problem, operands->trans_out, operands->epilogue));
     operands->computed_s = 0;
     run.buffer[MT_OVERLAP_A] = (char *)(uintptr_t)operands->a;
     run.buffer[MT_OVERLAP_OUT] = operands->out;

@@ -73,25 +73,28 @@ static enum mt_status prepare_overlap(struct mt_executor *ex, struct replay *run
     tensors[2].type = mt_type_acc(o->problem.type);
     struct mt_call tile = {
         .kind = MT_OP_matmul, .attr = &attr, .nin = 2, .nout = 1, .in = tensors, .out = tensors + 2, .what = c->name};
-    run->overlaps[i] =
-        (struct mt_overlap_call){.problem = &o->problem,
-                                 .schedule = o->schedule,
-                                 .window = ex->window,
-                                 .base = run->window_base + o->window_at,
-                                 .comm = ex->comm,
-                                 .epoch = &run->epochs[o->region],
-                                 .operands = {.a = address(ex, run->low, c->in[0]),
-                                              .b = address(ex, run->low, c->in[1]),
-                                              .trans_a = o->trans_a,
-                                              .trans_b = o->trans_b,
-                                              .trans_out = o->trans_out,
-                                              .whole = c->nout > 1 ? address(ex, run->low, c->out[1]) : NULL,
-                                              .out = address(ex, run->low, c->out[0]),
-                                              .matmul = mt_device_backend(ex->device, &tile),
-                                              .scratch = address(ex, run->low, c->scratch),
-                                              .ranks = c->group,
-                                              .names = ex->comm->names,
-                                              .what = c->name}};
+    run->overlaps[i] = (struct mt_overlap_call){.problem = &o->problem,
+                                                .schedule = o->schedule,
+                                                .window = ex->window,
+                                                .base = run->window_base + o->window_at,
+                                                .comm = ex->comm,
+                                                .epoch = &run->epochs[o->region],
+                                                .operands = {.a = address(ex, run->low, c->in[0]),
+                                                             .b = address(ex, run->low, c->in[1]),
+                                                             .trans_a = o->trans_a,
+                                                             .trans_b = o->trans_b,
+                                                             .trans_out = o->trans_out,
+                                                             .whole = address(ex, run->low, mt_linstr_whole(c)),
+                                                             .out = address(ex, run->low, c->out[0]),
+                                                             .epilogue = c->attr.epilogue,
+                                                             .extra = address(ex, run->low, mt_linstr_extra(c)),
+                                                             .pre = address(ex, run->low, mt_linstr_pre(c)),
+                                                             .matmul = mt_device_backend(ex->device, &tile),
+                                                             .ops = &mt_backend_c,
+                                                             .scratch = address(ex, run->low, c->scratch),
+                                                             .ranks = c->group,
+                                                             .names = ex->comm->names,
+                                                             .what = c->name}};
     /* A communicator that queues reaches all ranks that there are. */
     enum mt_status st = ex->comm->class->queue
                             ? mt_device_window_has(ex->window, c->group, o->problem.n, ex->comm->names, err)

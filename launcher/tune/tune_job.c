@@ -109,7 +109,8 @@ static void add_program(const struct mt_tuning_report *r, const struct mt_lowere
         const struct mt_linstr *instr = &low->instrs[c->instr];
         char shape[64];
         if (c->lowered != low || !c->known) continue;
-        shape_text(c->gemm ? c->gemm->tensors : instr->tensor, c->gemm ? 2 : instr->nin, shape, sizeof shape);
+        shape_text(c->gemm ? c->gemm->in : instr->tensor, c->gemm ? c->gemm->call.nin : instr->nin, shape,
+                   sizeof shape);
         mt_table_row(t);
         mt_cell_text(t, "%s", mt_op_info[c->gemm ? c->gemm->call.kind : instr->kind].name);
         mt_cell_text(t, "%s", shape);

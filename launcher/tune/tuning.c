@@ -69,10 +69,8 @@ static void add_call(struct tuning *t, const struct mt_lowered *low, int instr, 
     struct mt_overlap_gemm *kept = NULL;
     if (gemm) {
         kept = mt_new(&r->arena, struct mt_overlap_gemm, 1);
-        kept->attr = gemm->attr;
-        memcpy(kept->tensors, gemm->tensors, sizeof kept->tensors);
-        kept->call = gemm->call;
-        kept->call.attr = &kept->attr, kept->call.in = kept->tensors, kept->call.out = kept->tensors + 2;
+        *kept = *gemm;
+        kept->call.attr = &kept->attr, kept->call.in = kept->in, kept->call.out = kept->out;
         kept->call.what = low->instrs[instr].name;
     }
     r->calls[r->ncalls++] = (struct mt_tuned_call){.lowered = low, .instr = instr, .gemm = kept, .runs = runs};
@@ -83,13 +81,14 @@ static void add_chunks(struct tuning *t, const struct mt_lowered *low, int instr
     const struct mt_linstr *c = &low->instrs[instr];
     const struct mt_loverlap *o = c->overlap;
     const bool transposed[3] = {o->trans_a, o->trans_b, o->trans_out};
-    const int operands[3] = {c->in[0], c->in[1], c->out[0]};
-    int64_t at[3];
+    const int operands[5] = {c->in[0], c->in[1], c->out[0], mt_linstr_extra(c), mt_linstr_pre(c)};
+    int64_t at[5] = {0};
     struct mt_overlap_chunks chunks;
     struct mt_device_facts facts;
     if (o->problem.how == MT_OVERLAP_FUSED || !o->schedule) return;
-    for (int k = 0; k < 3; k++)
-        at[k] = low->values[operands[k]].offset_bytes < 0 ? 0 : low->values[operands[k]].offset_bytes;
+    for (int k = 0; k < 5; k++)
+        if (operands[k] >= 0 && low->values[operands[k]].offset_bytes >= 0)
+            at[k] = low->values[operands[k]].offset_bytes;
     mt_device_facts(t->device, &facts);
     int64_t rows = o->problem.how == MT_OVERLAP_NCCL ? mt_overlap_common_rows(&o->problem)
                    : o->problem.ngroups              ? 1
@@ -98,7 +97,7 @@ static void add_chunks(struct tuning *t, const struct mt_lowered *low, int instr
     if (o->problem.how != MT_OVERLAP_NCCL) mt_overlap_chunks_add(&o->problem, o->me, o->trans_out, &chunks);
     for (int i = 0; i < chunks.nchunks; i++) {
         struct mt_overlap_gemm gemm;
-        if (mt_overlap_chunk_gemm(&o->problem, o->me, transposed, at, &chunks.chunks[i], &gemm))
+        if (mt_overlap_chunk_gemm(&o->problem, o->me, transposed, c->attr.epilogue, at, &chunks.chunks[i], &gemm))
             add_call(t, low, instr, &gemm, runs);
     }
     mt_overlap_chunks_release(&chunks);

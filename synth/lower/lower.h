@@ -61,8 +61,9 @@ struct mt_lvalue {
 enum mt_linstr_kind {
     MT_LOWERED_OP, /* an operator of ops.def; ZERO is `fill`, ACCUMULATE is `add` in place */
     MT_LOWERED_COLLECTIVE,
-    MT_LOWERED_OVERLAP, /* a matmul with its collective, from in[0] (the A of its problem) and in[1] to out[0];
-                           out[1]: the gathered A, where it is kept */
+    MT_LOWERED_OVERLAP, /* a matmul with its collective, from in[0] (the A of its problem) and in[1] to out[0]; a
+                           gather may have an epilogue, and is a fused_matmul then (in[2], out[1]); the last output:
+                           the gathered A, where it is kept */
     MT_LOWERED_COPY, /* pack[0] of in[0] is copied to all of out[0], which is message 0: slices, states' new values */
     MT_LOWERED_ALIAS,
 };
@@ -92,8 +93,9 @@ struct mt_loverlap {
 
 struct mt_linstr {
     enum mt_linstr_kind what;
-    /* The instructions of the program's block that this one implements, in order; a fused kernel has several, the copy
-     * of a state's new value to the state's memory none. All have one source each, but that the parts of a value are a
+    /* The instructions of the program's block that this one implements, in order; an overlapped one's matmul comes
+     * first, its collective second. A fused kernel has several, the copy of a state's new value to the state's memory
+     * none. All have one source each, but that the parts of a value are a
      * source of every packed kernel that reads the value in their place, and the last one. */
     int nsources, *sources;
     int stream;
@@ -102,11 +104,12 @@ struct mt_linstr {
     int *in, *out; /* lvalues; of a collective the values that are packed and unpacked */
     const char
         *name; /* for messages: "h.0.mlp.c_fc", "AllReduce h.1.ln_1.weight/grad + 3"; in a sketch only the value's */
-    /* operators */
+    /* operators, and the GEMM of an overlapped instruction */
     enum mt_op_kind kind;
     struct mt_attr attr; /* with attr.accumulate the outputs' old contents are read too */
-    struct mt_tensor
-        *tensor;   /* [nin + nout]: the lvalues' tensors; empty boxes have the extents that the operator expects */
+    /* [nin + nout]: the lvalues' tensors; empty boxes have the extents that the operator expects; of a gather the first
+     * is that of the gathered A */
+    struct mt_tensor *tensor;
     bool kept;     /* see above: an operator of PROLOGUE, without waits; its output is an update's too */
     int scratch;   /* an lvalue or -1 */
     int nadvances; /* in BODY */
@@ -140,13 +143,25 @@ struct mt_linstr {
     struct mt_loverlap *overlap; /* of an overlapped instruction; its group is `group` */
 };
 
+/* Of an overlapped instruction: the gathered A, where it is kept; the input and the second output of its epilogue; or
+ * -1. */
+static inline int mt_linstr_whole(const struct mt_linstr *instr) {
+    return instr->overlap->problem.keep ? instr->out[instr->nout - 1] : -1;
+}
+static inline int mt_linstr_extra(const struct mt_linstr *instr) {
+    return instr->nin > 2 ? instr->in[2] : -1;
+}
+static inline int mt_linstr_pre(const struct mt_linstr *instr) {
+    return instr->nout > 1 + instr->overlap->problem.keep ? instr->out[1] : -1;
+}
+
 /* The call of an operator on `tensors` ([nin + nout]: the instruction's own, or with addresses), without clock and
- * scratch. */
+ * scratch. Of an overlapped gather, its GEMM on the gathered A. */
 static inline struct mt_call mt_linstr_call(const struct mt_linstr *instr, const struct mt_tensor *tensors) {
     return (struct mt_call){.kind = instr->kind,
                             .attr = &instr->attr,
                             .nin = instr->nin,
-                            .nout = instr->nout,
+                            .nout = instr->nout - (instr->overlap && instr->overlap->problem.keep),
                             .in = tensors,
                             .out = tensors + instr->nin,
                             .what = instr->name};

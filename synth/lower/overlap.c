@@ -54,12 +54,15 @@ void mt_draft_overlap(struct mt_lowering *l, const struct mt_pair *pair) {
                             .nout = nout,
                             .in = mt_arena_memdup(arena, in, sizeof in),
                             .out = mt_arena_memdup(arena, out, (size_t)nout * sizeof *out),
+                            .kind = op->kind,
+                            .attr = op->attr,
                             .scratch = -1,
                             .message = {-1, -1}};
     c->name = l->options->sketch ? op->name : mt_arena_printf(arena, "%s %s", mt_overlap_name(pair->form), op->name);
     c->overlap = overlap_of(l, pair, &c->group);
     c->tensor = mt_new(arena, struct mt_tensor, 2 + nout);
     for (int k = 0; k < 2 + nout; k++) c->tensor[k] = l->low->values[k < 2 ? in[k] : out[k - 2]].tensor;
+    if (gather) c->tensor[0] = l->low->values[collective->out[0]].tensor;
 }
 
 static int64_t no_scratch(void *context, const struct mt_call *call) {
@@ -71,6 +74,6 @@ int64_t mt_overlapped_scratch_bytes(const struct mt_lowering *l, const struct mt
     const struct mt_lower_options *o = l->options;
     int64_t (*of_gemm)(void *, const struct mt_call *) = o->scratch_bytes ? o->scratch_bytes : no_scratch;
     const struct mt_overlap *problem = &c->overlap->problem;
-    return o->chunks ? mt_overlap_chunks_scratch_bytes(problem, c->overlap->me, of_gemm, o->context)
-                     : mt_overlap_scratch_bytes(problem, c->overlap->me, of_gemm, o->context);
+    return (o->chunks ? mt_overlap_chunks_scratch_bytes
+                      : mt_overlap_scratch_bytes)(problem, c->overlap->me, c->attr.epilogue, of_gemm, o->context);
 }

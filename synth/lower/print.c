@@ -53,7 +53,7 @@ static void print_instr(const struct mt_lowered *low, int index, FILE *file) {
                        : c->what == MT_LOWERED_OP         ? mt_op_info[c->kind].name
                        : c->what == MT_LOWERED_COLLECTIVE ? mt_coll_name(c->problem.kind)
                                                           : whats[c->what];
-    bool gemm = c->what == MT_LOWERED_OP && c->kind == MT_OP_fused_matmul;
+    bool gemm = c->kind == MT_OP_fused_matmul;
     fprintf(file, " %s", what);
     if (gemm) fprintf(file, " %s", mt_op_info[c->attr.epilogue].name);
     fprintf(file, "%s (%s):", c->attr.accumulate ? " accumulate" : "", c->name);

@@ -14,30 +14,46 @@ void *gemm_target(const struct gemm_shape *shape, enum gemm_impl impl, const str
 
 /* ---- bias, activation, slope ---- */
 
+static enum mt_status spread_kernel(const struct cuda_queue *queue, const struct gemm_shape *shape, CUfunction *kernel,
+                                    struct mt_err *err) {
+    char definitions[32];
+    snprintf(definitions, sizeof definitions, "-DTYPE=%s", cuda_type(shape->out));
+    return cuda_kernel(queue->cuda, "matmul_epilogue", definitions, "spread", 0, kernel, err);
+}
+
 static enum mt_status spread(const struct cuda_queue *queue, const struct gemm_shape *shape, const void *bias, void *y,
                              struct mt_err *err) {
     enum { ROWS = 1024 };
-    char definitions[32];
     CUfunction kernel;
     int64_t m = shape->m, n = shape->n;
-    snprintf(definitions, sizeof definitions, "-DTYPE=%s", cuda_type(shape->out));
-    enum mt_status st = cuda_kernel(queue->cuda, "matmul_epilogue", definitions, "spread", 0, &kernel, err);
+    enum mt_status st = spread_kernel(queue, shape, &kernel, err);
     const int64_t blocks[3] = {divide_up(n, THREADS), least(m, ROWS), 1};
     return st ? st : cuda_launch3(queue, kernel, blocks, THREADS, 0, (void *[]){&bias, &y, &m, &n}, err);
+}
+
+/* Elements of a thread of `each`. */
+static int64_t vector_of(const struct gemm_shape *shape) {
+    return shape->align >= 16 ? 16 / mt_type_size(shape->out) : 1;
+}
+
+static enum mt_status each_kernel(const struct cuda_queue *queue, const struct gemm_shape *shape, const char *name,
+                                  CUfunction *kernel, struct mt_err *err) {
+    char definitions[64];
+    bool gelu = shape->epilogue == EPILOGUE_GELU || shape->epilogue == EPILOGUE_GELU_GRAD;
+    snprintf(definitions, sizeof definitions, "-DTYPE=%s -DVEC=%d -DGELU=%d", cuda_type(shape->out),
+             (int)vector_of(shape), gelu);
+    return cuda_kernel(queue->cuda, "matmul_epilogue", definitions, name, 0, kernel, err);
 }
 
 /* `name` of matmul_epilogue.cu, over all elements: y from x, or from y and x. */
 static enum mt_status each(const struct cuda_queue *queue, const struct gemm_shape *shape, const char *name,
                            const void *x, void *y, struct mt_err *err) {
-    char definitions[64];
     CUfunction kernel;
-    bool gelu = shape->epilogue == EPILOGUE_GELU || shape->epilogue == EPILOGUE_GELU_GRAD;
-    int64_t vec = shape->align >= 16 ? 16 / mt_type_size(shape->out) : 1, count = shape->m * shape->n;
-    snprintf(definitions, sizeof definitions, "-DTYPE=%s -DVEC=%d -DGELU=%d", cuda_type(shape->out), (int)vec, gelu);
-    enum mt_status st = cuda_kernel(queue->cuda, "matmul_epilogue", definitions, name, 0, &kernel, err);
+    int64_t count = shape->m * shape->n;
+    enum mt_status st = each_kernel(queue, shape, name, &kernel, err);
     return st ? st
-              : cuda_launch(queue, kernel, divide_up(count, THREADS * vec), THREADS, 0, (void *[]){&x, &y, &count},
-                            err);
+              : cuda_launch(queue, kernel, divide_up(count, THREADS * vector_of(shape)), THREADS, 0,
+                            (void *[]){&x, &y, &count}, err);
 }
 
 /* ---- column sums ---- */
@@ -107,4 +123,18 @@ enum mt_status gemm_after(const struct cuda_queue *queue, const struct gemm_shap
     case EPILOGUE_SUM: return impl == GEMM_WHOLE && shape->accumulate ? add_sums(queue, shape, data, err) : MT_OK;
     default: return MT_OK;
     }
+}
+
+enum mt_status gemm_load_passes(const struct cuda_queue *queue, const struct gemm_shape *shape,
+                                const struct gemm_choice *choice, struct mt_err *err) {
+    bool biased = shape->epilogue >= EPILOGUE_BIAS && shape->epilogue <= EPILOGUE_RELU;
+    bool activated = shape->epilogue == EPILOGUE_GELU || shape->epilogue == EPILOGUE_RELU;
+    bool sloped = shape->epilogue == EPILOGUE_GELU_GRAD || shape->epilogue == EPILOGUE_RELU_GRAD;
+    CUfunction kernel;
+    enum mt_status st = MT_OK;
+    if (choice->impl == GEMM_WHOLE) return MT_OK;
+    if (biased && choice->impl != GEMM_BIAS) st = spread_kernel(queue, shape, &kernel, err);
+    if (!st && activated) st = each_kernel(queue, shape, "activate", &kernel, err);
+    if (!st && sloped) st = each_kernel(queue, shape, "slope", &kernel, err);
+    return st;
 }

@@ -36,6 +36,7 @@ enum gemm_epilogue {
     NEPILOGUES
 };
 extern const char *const gemm_epilogue_names[NEPILOGUES];
+enum gemm_epilogue gemm_epilogue_of(enum mt_op_kind epilogue); /* as fused_matmul's attribute; 0: none */
 
 /* Implementations to choose from: all, the fastest by measurement; the library's first choice, unmeasured; or those of
  * $MOTLEY_GEMM: "library"; "own", our kernels, where they can, else the library's; or "own:128x256/1/2", ours with
@@ -135,6 +136,9 @@ enum mt_status gemm_before(const struct cuda_queue *queue, const struct gemm_sha
                            const struct gemm_data *data, struct mt_err *err);
 enum mt_status gemm_after(const struct cuda_queue *queue, const struct gemm_shape *shape, enum gemm_impl impl,
                           const struct gemm_data *data, struct mt_err *err);
+/* Load the kernels of these passes. */
+enum mt_status gemm_load_passes(const struct cuda_queue *queue, const struct gemm_shape *shape,
+                                const struct gemm_choice *choice, struct mt_err *err);
 /* Where the library writes: y; or pre, where our pass computes y from it. */
 void *gemm_target(const struct gemm_shape *shape, enum gemm_impl impl, const struct gemm_data *data);
 int64_t gemm_pass_bytes(const struct cuda *cuda, const struct gemm_shape *shape); /* of scratch */

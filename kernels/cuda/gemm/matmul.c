@@ -3,15 +3,15 @@
 
 #include "kernels/cuda/gemm/gemm.h"
 
-static enum gemm_epilogue epilogue_of(const struct mt_call *call) {
-    if (call->kind != MT_OP_fused_matmul) return EPILOGUE_NONE;
-    switch (call->attr->epilogue) {
+enum gemm_epilogue gemm_epilogue_of(enum mt_op_kind epilogue) {
+    switch (epilogue) {
+    case MT_OP_add: return EPILOGUE_BIAS;
     case MT_OP_gelu: return EPILOGUE_GELU;
     case MT_OP_relu: return EPILOGUE_RELU;
     case MT_OP_gelu_grad: return EPILOGUE_GELU_GRAD;
     case MT_OP_relu_grad: return EPILOGUE_RELU_GRAD;
     case MT_OP_sum: return EPILOGUE_SUM;
-    default: return EPILOGUE_BIAS;
+    default: return EPILOGUE_NONE;
     }
 }
 
@@ -36,7 +36,7 @@ static struct gemm_shape shape_of(const struct cuda *cuda, const struct mt_call 
                                .trans_a = attr->trans_a,
                                .trans_b = attr->trans_b,
                                .accumulate = attr->accumulate,
-                               .epilogue = (uint8_t)epilogue_of(call),
+                               .epilogue = (uint8_t)gemm_epilogue_of(attr->epilogue),
                                .tf32 = attr->tf32 && call->in[0].type == MT_F32};
 }
 

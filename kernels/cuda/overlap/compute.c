@@ -3,6 +3,7 @@
  * GEMMs have the type of the operands or f32 as result; other types are rounded from f32 by a pass of ours. */
 #include "kernels/cuda/overlap/compute.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "kernels/cuda/gemm/gemm.h"
@@ -117,6 +118,7 @@ struct product {
 static int32_t alignment(const struct product *g) {
     int64_t in = mt_type_size(g->shape.in), out = mt_type_size(g->shape.out);
     uintptr_t bits = 16 | (uintptr_t)g->data.a | (uintptr_t)g->data.b | (uintptr_t)g->data.y;
+    bits |= (uintptr_t)g->data.bias | (uintptr_t)g->data.x | (uintptr_t)g->data.pre;
     bits |= (uintptr_t)g->data.added | (uintptr_t)(g->view.lda * in) | (uintptr_t)(g->view.ldb * in) |
             (uintptr_t)(g->view.ldy * out);
     return (int32_t)(bits & -bits);
@@ -131,7 +133,21 @@ static void transpose(struct product *g) {
     g->data.a = was.data.b, g->data.b = was.data.a;
 }
 
-/* `target`: where the sum kernel would write it; a type that the library does not have goes through scratch. */
+/* The chunk's part of the epilogue's operands: it has all columns, as a gather's chunks do. */
+static void add_epilogue(const struct cuda_overlap_run *run, const struct mt_overlap_tile *box, struct product *g) {
+    const struct mt_overlap_operands *operands = run->o->operands;
+    const struct mt_op_epilogue *info = mt_op_epilogue(operands->epilogue);
+    int64_t at = box->row * run->extent[box->to][1] * mt_type_size(run->problem->out);
+    if (!info) return;
+    assert(!box->col && box->cols == run->extent[box->to][1]);
+    g->shape.epilogue = (uint8_t)gemm_epilogue_of(operands->epilogue);
+    g->data.bias = info->bias ? operands->extra : NULL;
+    g->data.x = info->bias ? NULL : (const char *)operands->extra + at;
+    g->data.pre = info->nout > 1 ? (char *)operands->pre + at : NULL;
+}
+
+/* `target`: where the sum kernel would write it; a type that the library does not have goes through scratch, and has
+ * no epilogue. */
 static struct product product_of(const struct cuda_overlap_run *run, const struct mt_overlap_chunk *chunk,
                                  const struct sum *target) {
     const struct mt_overlap_tile *box = &chunk->box;
@@ -164,6 +180,7 @@ static struct product product_of(const struct cuda_overlap_run *run, const struc
         g.view.beta = 1;
         g.data.added = cuda_overlap_place(run, MT_OVERLAP_SLOTS, chunk->added_row, box->col);
     }
+    if (operands->epilogue) add_epilogue(run, box, &g);
     g.shape.align = alignment(&g);
     return g;
 }
@@ -184,12 +201,14 @@ static enum mt_status choose(const struct cuda_overlap_run *run, const struct pr
 }
 
 /* Rows that are further apart, and sums with another matrix, are for the library: by the algorithm that it has for
- * contiguous ones, if these are not aligned better; else by its own choice. */
+ * contiguous ones, if these are not aligned better; else by its own choice. They have no epilogue, whose GEMMs are
+ * gathers' and contiguous. */
 static enum mt_status run_product(const struct cuda_overlap_run *run, const struct product *g, struct mt_err *err) {
     struct gemm_choice choice;
     enum mt_status st = choose(run, g, &choice, err);
     if (st) return st;
     if (contiguous(g) && !g->data.added) return gemm_run(run->queue, &g->shape, &choice, &g->data, err);
+    assert(!g->shape.epilogue);
     struct product whole = *g;
     whole.view = gemm_whole_view(&g->shape, GEMM_WHOLE);
     bool fits = choice.impl == GEMM_WHOLE && alignment(&whole) <= g->shape.align;
@@ -267,6 +286,7 @@ enum mt_status cuda_overlap_prepare(const struct cuda_overlap_run *run, const st
         if (st || box->kind != MT_TILE_MATMUL) continue;
         struct product g = product_of(run, &chunks->chunks[c], &s);
         if (g.shape.k) st = choose(run, &g, &choice, err);
+        if (g.shape.k && !st) st = gemm_load_passes(run->queue, &g.shape, &choice, err);
     }
     return st;
 }

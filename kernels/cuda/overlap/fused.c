@@ -308,9 +308,21 @@ static enum mt_status launch(const struct cuda_queue *queue, const struct cuda_o
     return st || !p->engines ? st : cuda_overlap_join(&run, err);
 }
 
+/* Lowering leaves out what the kernel of the plan lacks, but not what that of MOTLEY_OVERLAP does. Another
+ * implementation must not run it either, since others of its region may run here. */
+static enum mt_status check_epilogue(const struct cuda_overlap *o, struct mt_err *err) {
+    const struct mt_overlap_operands *x = o->operands;
+    struct mt_overlap problem = *o->problem;
+    problem.how = MT_OVERLAP_FUSED;
+    if (!x->epilogue || mt_overlap_takes_epilogue(&problem, x->trans_out, x->epilogue)) return MT_OK;
+    mt_fail(err, MT_EINPUT, "%s: one kernel has no %s as its epilogue", x->what, mt_op_info[x->epilogue].name);
+    return mt_err_hint(err, "unset MOTLEY_OVERLAP, or let the plan say \"fused\", which leaves out the epilogue");
+}
+
 static enum mt_status queue(const struct cuda_queue *queue, const struct cuda_overlap *o, struct mt_err *err) {
     const struct kept *kept;
-    enum mt_status st = find(queue, o, &kept, err);
+    enum mt_status st = check_epilogue(o, err);
+    if (!st) st = find(queue, o, &kept, err);
     if (st) return st;
     struct cuda_fused_call call = make_call(o, kept);
     return mt_overlap_fused_few(o->problem) ? cuda_few_launch(queue, o, &call, err)

@@ -120,8 +120,8 @@ static int64_t scratch_of(const struct mt_bench_case *c, int first) {
     int64_t most = 0;
     for (int i = first; i < c->nvariants; i++)
         if (mt_bench_is_form(&c->variants[i]))
-            most = larger(most,
-                          mt_device_overlap_scratch_bytes(c->bench->device, &c->variants[i].problem, c->bench->rank));
+            most = larger(
+                most, mt_device_overlap_scratch_bytes(c->bench->device, &c->variants[i].problem, c->bench->rank, 0));
     return most;
 }
 

@@ -307,7 +307,7 @@ static enum mt_status run_overlap(struct flow *f) {
     enum mt_status st = MT_OK;
     for (int o = 0; o < l->nout && !st; o++) {
         for (int k = 0; k < l->nin && !st; k++) st = check_disjoint(f->c, l->out[o], l->in[k]);
-        if (!st && o) st = check_disjoint(f->c, l->out[o], l->out[0]);
+        for (int p = 0; p < o && !st; p++) st = check_disjoint(f->c, l->out[o], l->out[p]);
         if (!st && l->scratch >= 0) st = check_disjoint(f->c, l->out[o], l->scratch);
     }
     for (int k = 0; k < l->nin && !st && l->scratch >= 0; k++) st = check_disjoint(f->c, l->scratch, l->in[k]);

@@ -80,6 +80,9 @@ static inline const struct mt_layout *mt_lchecker_layout(const struct mt_lchecke
 
 /* The current instruction is an operator: prove that it computes its sources. Fills c->old. */
 enum mt_status mt_lchecker_op(struct mt_lchecker *c);
+/* The current instruction is a gather: prove that it computes its sources but `collective`, if its GEMM is given
+ * `gathered`, what that makes. */
+enum mt_status mt_lchecker_gemm(struct mt_lchecker *c, int gathered, int collective);
 /* The current instruction is a copy or an alias. */
 enum mt_status mt_lchecker_copy(struct mt_lchecker *c);
 /* The current instruction is overlapped; the same as for collectives below. */

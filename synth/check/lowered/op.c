@@ -358,8 +358,7 @@ static enum mt_status check_advance(struct mt_lchecker *c, int k) {
 }
 
 /* Operand k's tensor is the lvalue's; if it is empty, only its count and whole extents are compared. */
-static enum mt_status check_tensor(struct mt_lchecker *c, int k) {
-    const struct mt_linstr *l = mt_lchecker_instr(c);
+static enum mt_status check_tensor(struct mt_lchecker *c, const struct mt_linstr *l, int k) {
     int v = k < l->nin ? l->in[k] : l->out[k - l->nin];
     const struct mt_tensor *mine = &l->tensor[k], *value = &c->low->values[v].tensor;
     bool same =
@@ -372,20 +371,25 @@ static enum mt_status check_tensor(struct mt_lchecker *c, int k) {
     return same ? MT_OK : mt_lchecker_refuse(c, "its tensor of %s is not the value's", mt_lchecker_name(c, v));
 }
 
-static enum mt_status check_tensors(struct mt_lchecker *c) {
+static enum mt_status check_advances(struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
+    enum mt_status st = MT_OK;
+    for (int k = 0; k < l->nin + l->nout && mt_lchecker_block(c) == MT_BODY && !st; k++) st = check_advance(c, k);
+    if (mt_lchecker_block(c) != MT_BODY && l->nadvances)
+        return mt_lchecker_refuse(c, "has changes per iteration outside of the body");
+    return st;
+}
+
+static enum mt_status check_tensors(struct mt_lchecker *c, const struct mt_linstr *l) {
     static char memory[64];
     struct mt_clock clock = {.step = 1};
     struct mt_tensor tensors[MT_MAX_IN + MT_MAX_OUT];
     for (int k = 0; k < l->nin + l->nout; k++) {
-        enum mt_status st = check_tensor(c, k);
-        if (!st && mt_lchecker_block(c) == MT_BODY) st = check_advance(c, k);
+        enum mt_status st = check_tensor(c, l, k);
         if (st) return st;
         tensors[k] = l->tensor[k];
         tensors[k].data = memory;
     }
-    if (mt_lchecker_block(c) != MT_BODY && l->nadvances)
-        return mt_lchecker_refuse(c, "has changes per iteration outside of the body");
     struct mt_call call = mt_linstr_call(l, tensors);
     call.clock = &clock;
     struct mt_err why = MT_ERR_INIT;
@@ -433,6 +437,26 @@ enum mt_status mt_lchecker_op(struct mt_lchecker *c) {
         st = match_pattern(&m, &pattern, mt_op_info[l->kind].fused);
     if (!st && l->kept) st = check_kept(c);
     if (!st && l->kind == MT_OP_adamw && l->attr.epilogue == MT_OP_cast) st = check_cast(c);
-    if (!st) st = check_tensors(c);
+    if (!st) st = check_tensors(c, l);
+    if (!st) st = check_advances(c);
     return st ? st : check_scratch(c);
+}
+
+enum mt_status mt_lchecker_gemm(struct mt_lchecker *c, int gathered, int collective) {
+    struct mt_linstr gemm = *mt_lchecker_instr(c);
+    int in[MT_MAX_IN] = {gathered};
+    struct pattern pattern;
+    if (gemm.nsources > MOST_SOURCES || gemm.nin < 2 || gemm.nin > MT_MAX_IN)
+        return mt_lchecker_refuse(c, "has too many sources, or other operands than a GEMM");
+    for (int k = 1; k < gemm.nin; k++) in[k] = gemm.in[k];
+    gemm.in = in;
+    gemm.nout -= gemm.overlap->problem.keep;
+    gemm.overlap = NULL;
+    struct matching m = {.c = c, .l = &gemm};
+    memset(m.bound, -1, sizeof m.bound);
+    m.used[collective] = true;
+    if (gemm.kind != MT_OP_fused_matmul || gemm.nout < 1 || !pattern_of(&gemm, &pattern) || !only_its_own(&gemm))
+        return mt_lchecker_refuse(c, "there is no pattern for a GEMM with this epilogue and these operands");
+    enum mt_status st = match_pattern(&m, &pattern, true);
+    return st ? st : check_tensors(c, &gemm);
 }

@@ -26,7 +26,10 @@ struct sources {
 
 static enum mt_status read_sources(struct mt_lchecker *c, struct sources *s) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
-    if (l->nsources != 2 || !l->overlap || l->nin != 2 || l->nout != 1 + l->overlap->problem.keep)
+    const struct mt_op_epilogue *epilogue = mt_op_epilogue(l->attr.epilogue);
+    int nin = epilogue ? epilogue->nin : 2, nout = epilogue ? epilogue->nout : 1;
+    if (l->nsources < 2 || (l->nsources > 2 && !epilogue) || !l->overlap || l->nin != nin ||
+        l->nout != nout + l->overlap->problem.keep)
         return mt_lchecker_refuse(c, "is no matmul with its collective");
     s->product = mt_lchecker_source(c, 0), s->collective = mt_lchecker_source(c, 1);
     if (s->product->kind != MT_INSTR_OP || c->program->graph->ops[s->product->gop].kind != MT_OP_matmul ||
@@ -50,14 +53,23 @@ static enum mt_status check_flow(struct mt_lchecker *c, const struct sources *s)
         return mt_lchecker_refuse(c, "its collective does not add up what its matmul makes");
     if (gather && (a != x->out[0] || b == x->out[0] || l->in[0] != x->in[0]))
         return mt_lchecker_refuse(c, "its matmul does not take what its collective gathers");
-    if (l->in[1] != b || l->out[0] != (gather ? p->out[0] : x->out[0]))
+    if (l->in[1] != b || (!l->attr.epilogue && l->out[0] != (gather ? p->out[0] : x->out[0])))
         return mt_lchecker_refuse(c, "has other operands than its sources");
-    if (o->problem.keep && (!gather || l->out[1] != x->out[0]))
+    if (o->problem.keep && (!gather || l->out[l->nout - 1] != x->out[0]))
         return mt_lchecker_refuse(c, "keeps another value than what its collective gathers");
     if (o->trans_a != (swapped ? !s->attr->trans_b : s->attr->trans_a) ||
         o->trans_b != (swapped ? !s->attr->trans_a : s->attr->trans_b) || (gather && o->trans_a))
         return mt_lchecker_refuse(c, "takes an operand transposed that is not, or the other way round");
     return MT_OK;
+}
+
+/* The GEMM's epilogue is the operators that are its other sources, on what its matmul makes of the gathered operand. */
+static enum mt_status check_epilogue(struct mt_lchecker *c, const struct sources *s) {
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    if (!l->attr.epilogue) return MT_OK;
+    if (!mt_overlap_takes_epilogue(&l->overlap->problem, l->overlap->trans_out, l->attr.epilogue))
+        return mt_lchecker_refuse(c, "cannot have an epilogue %s", mt_op_info[l->attr.epilogue].name);
+    return mt_lchecker_gemm(c, s->collective->out[0], 1);
 }
 
 static enum mt_status check_types(struct mt_lchecker *c, const struct sources *s) {
@@ -228,8 +240,8 @@ static enum mt_status check_memory(struct mt_lchecker *c) {
     const struct mt_loverlap *o = l->overlap;
     const struct mt_lower_options *options = c->options;
     int64_t (*of_gemm)(void *, const struct mt_call *) = options->scratch_bytes ? options->scratch_bytes : no_scratch;
-    int64_t needs = options->chunks ? mt_overlap_chunks_scratch_bytes(&o->problem, o->me, of_gemm, options->context)
-                                    : mt_overlap_scratch_bytes(&o->problem, o->me, of_gemm, options->context);
+    int64_t needs = (options->chunks ? mt_overlap_chunks_scratch_bytes : mt_overlap_scratch_bytes)(
+        &o->problem, o->me, l->attr.epilogue, of_gemm, options->context);
     const struct mt_lvalue *scratch = l->scratch >= 0 ? &c->low->values[l->scratch] : NULL;
     int64_t has = scratch && scratch->offset_bytes >= 0 ? scratch->size_bytes : 0;
     if (has < needs)
@@ -249,7 +261,9 @@ enum mt_status mt_lchecker_overlap(struct mt_lchecker *c) {
     if (l->stream != MT_STREAM_COMPUTE)
         return mt_lchecker_refuse(c, "computes on another stream than the one that owns the threads");
     if (!l->overlap->schedule) return mt_lchecker_refuse(c, "has no schedule");
-    if ((st = check_flow(c, &s)) || (st = check_types(c, &s)) || (st = check_group(c, &s))) return st;
+    if ((st = check_flow(c, &s)) || (st = check_types(c, &s)) || (st = check_epilogue(c, &s)) ||
+        (st = check_group(c, &s)))
+        return st;
     if (mt_overlap_check(&l->overlap->problem, &why)) return mt_lchecker_refuse(c, "is no problem: %.300s", why.text);
     struct expected e = {c, &l->overlap->problem, l->group, 0};
     st = l->overlap->problem.form == MT_OVERLAP_GATHER ? check_gather(&e, &s) : check_sum(&e, &s);

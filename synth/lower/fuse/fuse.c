@@ -13,10 +13,13 @@ int mt_fusing_resolve(const struct mt_fusing *f, int instr) {
     return instr;
 }
 
+struct mt_linstr *mt_fusing_maker(const struct mt_fusing *f, int value) {
+    return f->producer[value] < 0 ? NULL : &f->instrs[mt_fusing_resolve(f, f->producer[value])];
+}
+
 struct mt_linstr *mt_fusing_made_by(const struct mt_fusing *f, int value, enum mt_op_kind kind, int out) {
-    if (f->producer[value] < 0) return NULL;
-    struct mt_linstr *p = &f->instrs[mt_fusing_resolve(f, f->producer[value])];
-    return p->what == MT_LOWERED_OP && p->kind == kind && p->nout > out && p->out[out] == value ? p : NULL;
+    struct mt_linstr *p = mt_fusing_maker(f, value);
+    return p && p->what == MT_LOWERED_OP && p->kind == kind && p->nout > out && p->out[out] == value ? p : NULL;
 }
 
 struct mt_linstr *mt_fusing_used_by(const struct mt_fusing *f, int value, enum mt_op_kind kind, int in) {
@@ -85,24 +88,26 @@ static bool worth(const struct mt_fusing *f, const struct mt_linstr *member, con
 bool mt_fusing_merge(struct mt_fusing *f, struct mt_linstr *const *members, int count, struct mt_linstr fused) {
     struct mt_arena *arena = &f->l->low->arena;
     struct mt_linstr *at = NULL;
-    for (int m = 0; m < count; m++)
+    bool overlapped = members[0]->what == MT_LOWERED_OVERLAP;
+    for (int m = 0; m < (overlapped ? 1 : count); m++)
         if ((!at || members[m] > at) && mergeable(f, members, count, members[m], &fused)) at = members[m];
+    fused.what = members[0]->what;
+    fused.overlap = members[0]->overlap, fused.group = members[0]->group;
     if (!at || !mt_fuse_tensors(members, count, &fused, arena) || !worth(f, members[0], &fused)) return false;
-    fused.what = MT_LOWERED_OP;
     fused.name = members[0]->name;
     fused.scratch = fused.message[0] = fused.message[1] = -1;
     for (int m = 0; m < count; m++) fused.nsources += members[m]->nsources;
     fused.sources = mt_new(arena, int, fused.nsources);
     for (int m = 0, n = 0; m < count; m++)
         for (int s = 0; s < members[m]->nsources; s++) fused.sources[n++] = members[m]->sources[s];
-    qsort(fused.sources, (size_t)fused.nsources, sizeof(int), by_number);
+    if (!overlapped) qsort(fused.sources, (size_t)fused.nsources, sizeof(int), by_number);
     fused.in = mt_arena_memdup(arena, fused.in, (size_t)fused.nin * sizeof(int));
     fused.out = mt_arena_memdup(arena, fused.out, (size_t)fused.nout * sizeof(int));
     for (int m = 0; m < count; m++) {
         f->into[members[m] - f->instrs] = (int)(at - f->instrs);
         f->anchor[members[m] - f->instrs] = 0;
     }
-    f->anchor[at - f->instrs] = (unsigned char)(fused.kind + 1);
+    if (!overlapped) f->anchor[at - f->instrs] = (unsigned char)(fused.kind + 1);
     *at = fused;
     return true;
 }

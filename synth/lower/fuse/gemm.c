@@ -1,41 +1,51 @@
 /* GEMMs with an epilogue: a bias, an activation, its slope, the gradient of a bias. */
 #include "synth/lower/fuse/internal.h"
 
+/* The GEMM of kind `kind` that makes `value`, alone or with an AllGather; null: there is none, or it cannot have the
+ * epilogue. */
+static struct mt_linstr *gemm_before(const struct mt_fusing *f, int value, enum mt_op_kind kind,
+                                     enum mt_op_kind epilogue) {
+    struct mt_linstr *gemm = mt_fusing_maker(f, value);
+    if (!gemm || gemm->kind != kind || gemm->out[0] != value || gemm->attr.out_acc || gemm->attr.accumulate)
+        return NULL;
+    if (gemm->what == MT_LOWERED_OP) return gemm;
+    bool takes = gemm->what == MT_LOWERED_OVERLAP &&
+                 mt_overlap_takes_epilogue(&gemm->overlap->problem, gemm->overlap->trans_out, epilogue);
+    return takes ? gemm : NULL;
+}
+
+/* The GEMM gets the operator `op` as its epilogue, with `extra` as its third input. An output of it that is no longer
+ * the first becomes the second, `pre`; else -1. */
+static bool merge_epilogue(struct mt_fusing *f, struct mt_linstr *gemm, struct mt_linstr *op, int extra, int pre) {
+    int in[3] = {gemm->in[0], gemm->in[1], extra}, out[3] = {op->out[0]}, nout = 1;
+    if (pre >= 0) out[nout++] = pre;
+    if (gemm->overlap && mt_linstr_whole(gemm) >= 0) out[nout++] = mt_linstr_whole(gemm);
+    struct mt_attr attr = gemm->attr;
+    attr.epilogue = op->kind;
+    return mt_fusing_merge(
+        f, (struct mt_linstr *[]){gemm, op}, 2,
+        (struct mt_linstr){.kind = MT_OP_fused_matmul, .attr = attr, .nin = 3, .nout = nout, .in = in, .out = out});
+}
+
 /* matmul, add of a bias over its n axes. */
 bool mt_fuse_bias(struct mt_fusing *f, struct mt_linstr *add) {
-    struct mt_linstr *gemm = mt_fusing_made_by(f, add->in[0], MT_OP_matmul, 0);
-    if (!gemm || gemm->attr.out_acc || gemm->attr.accumulate) return false;
-    if (add->attr.axes != ((1u << gemm->attr.nn) - 1) << gemm->attr.nm) return false;
-    int in[3] = {gemm->in[0], gemm->in[1], add->in[1]};
-    struct mt_attr attr = gemm->attr;
-    attr.epilogue = MT_OP_add;
-    return mt_fusing_merge(
-        f, (struct mt_linstr *[]){gemm, add}, 2,
-        (struct mt_linstr){.kind = MT_OP_fused_matmul, .attr = attr, .nin = 3, .nout = 1, .in = in, .out = add->out});
+    struct mt_linstr *gemm = gemm_before(f, add->in[0], MT_OP_matmul, MT_OP_add);
+    if (!gemm || add->attr.axes != ((1u << gemm->attr.nn) - 1) << gemm->attr.nm) return false;
+    return merge_epilogue(f, gemm, add, add->in[1], -1);
 }
 
 /* A GEMM with bias, gelu or relu. */
 bool mt_fuse_activation(struct mt_fusing *f, struct mt_linstr *activation) {
-    struct mt_linstr *gemm = mt_fusing_made_by(f, activation->in[0], MT_OP_fused_matmul, 0);
+    struct mt_linstr *gemm = gemm_before(f, activation->in[0], MT_OP_fused_matmul, activation->kind);
     if (!gemm || gemm->attr.epilogue != MT_OP_add) return false;
-    int out[2] = {activation->out[0], gemm->out[0]};
-    struct mt_attr attr = gemm->attr;
-    attr.epilogue = activation->kind;
-    return mt_fusing_merge(
-        f, (struct mt_linstr *[]){gemm, activation}, 2,
-        (struct mt_linstr){.kind = MT_OP_fused_matmul, .attr = attr, .nin = 3, .nout = 2, .in = gemm->in, .out = out});
+    return merge_epilogue(f, gemm, activation, gemm->in[2], gemm->out[0]);
 }
 
 /* matmul, and gelu_grad or relu_grad with its output as dy. */
 bool mt_fuse_activation_grad(struct mt_fusing *f, struct mt_linstr *grad) {
-    struct mt_linstr *gemm = mt_fusing_made_by(f, grad->in[0], MT_OP_matmul, 0);
-    if (!gemm || gemm->attr.out_acc || gemm->attr.accumulate || grad->in[1] == grad->in[0]) return false;
-    int in[3] = {gemm->in[0], gemm->in[1], grad->in[1]};
-    struct mt_attr attr = gemm->attr;
-    attr.epilogue = grad->kind;
-    return mt_fusing_merge(
-        f, (struct mt_linstr *[]){gemm, grad}, 2,
-        (struct mt_linstr){.kind = MT_OP_fused_matmul, .attr = attr, .nin = 3, .nout = 1, .in = in, .out = grad->out});
+    struct mt_linstr *gemm = gemm_before(f, grad->in[0], MT_OP_matmul, grad->kind);
+    if (!gemm || grad->in[1] == grad->in[0]) return false;
+    return merge_epilogue(f, gemm, grad, grad->in[1], -1);
 }
 
 /* The axes of b, in its memory order, that a GEMM sums over. */

@@ -23,12 +23,15 @@ struct mt_fusing {
 
 /* The instruction that this one was merged into, or itself. */
 int mt_fusing_resolve(const struct mt_fusing *f, int instr);
-/* The instruction that makes `value`, if it is of this block and makes it as output `out` of kind `kind`; else null. */
+/* The instruction of this block that makes `value`, or null. */
+struct mt_linstr *mt_fusing_maker(const struct mt_fusing *f, int value);
+/* The operator that makes `value`, if it is of this block and makes it as output `out` of kind `kind`; else null. */
 struct mt_linstr *mt_fusing_made_by(const struct mt_fusing *f, int value, enum mt_op_kind kind, int out);
 /* The only instruction of kind `kind` that reads `value` as input `in`; null if there is none or there are two. */
 struct mt_linstr *mt_fusing_used_by(const struct mt_fusing *f, int value, enum mt_op_kind kind, int in);
 /* Replace the members by `fused` (kind, attributes, in and out are set) at the place of the last member that comes
- * after all inputs and before every reader of an output. False if there is none. */
+ * after all inputs and before every reader of an output. False if there is none. An overlapped instruction is the first
+ * member, and stays where it is: in the order of collectives that all ranks have. */
 bool mt_fusing_merge(struct mt_fusing *f, struct mt_linstr *const *members, int count, struct mt_linstr fused);
 
 /* Whether an addition is of two equal shapes. */

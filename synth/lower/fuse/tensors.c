@@ -55,7 +55,7 @@ static void agree_on_gemm(struct mt_linstr *c) {
     int at_m[4] = {c->attr.trans_a ? nk : 0, 0}, at_n[4] = {c->attr.trans_b ? 0 : nk, nm}, m = 2, n = 2;
     int at_k[2] = {c->attr.trans_a ? 0 : nm, c->attr.trans_b ? nn : 0};
     for (int extra = 0; extra < 2; extra++) { /* an input, an output */
-        bool there = extra ? c->nout > 1 : c->nin > 2, whole = extra ? epilogue->whole : !epilogue->bias;
+        bool there = extra ? epilogue->nout > 1 : c->nin > 2, whole = extra ? epilogue->whole : !epilogue->bias;
         if (!there) continue;
         of_n[n] = extra ? &y[1] : &t[2], at_n[n++] = whole ? nm : 0;
         if (whole) of_m[m] = of_n[n - 1], at_m[m++] = 0;

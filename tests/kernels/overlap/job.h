@@ -10,7 +10,9 @@
 #include "kernels/window/window.h"
 #include "tests/check.h"
 
-enum { JOB_RANKS = 8, JOB_EPOCHS = 10, JOB_NTYPES = 7, JOB_NFORMS = 4 };
+enum { JOB_RANKS = 8, JOB_EPOCHS = 10, JOB_NTYPES = 7, JOB_NFORMS = 4, JOB_NEPILOGUES = 5 };
+static const enum mt_op_kind job_epilogues[JOB_NEPILOGUES] = {MT_OP_add, MT_OP_gelu, MT_OP_relu, MT_OP_gelu_grad,
+                                                              MT_OP_relu_grad};
 static const struct {
     enum mt_type type, out, wire;
     bool tf32;
@@ -26,6 +28,8 @@ static inline int64_t job_scratch(void *context, const struct mt_call *call) {
 struct job {
     struct mt_overlap problem;
     bool trans_a, trans_b, trans_out;
+    enum mt_op_kind epilogue; /* 0: none */
+    const struct mt_backend *ops;
     int64_t rows[JOB_RANKS], shares[JOB_RANKS], groups[4];
 };
 
@@ -72,7 +76,15 @@ static inline void job_join(struct job *job) {
     job->problem.slabs = 0, job->problem.groups = NULL, job->problem.ngroups = 0;
 }
 
-/* Elements of the whole A and B, rounded to the type. */
+/* A gather with an epilogue instead. */
+static inline void job_end(struct job *job, enum mt_op_kind epilogue) {
+    job->epilogue = epilogue, job->ops = &mt_backend_c;
+    job->trans_out = false;
+    job->problem.out = job->problem.type;
+    CHECK(mt_overlap_takes_epilogue(&job->problem, false, epilogue), "%s", mt_op_info[epilogue].name);
+}
+
+/* Elements of the whole A and B, and of a bias (2) and an activation's input (3), rounded to the type. */
 static inline double job_element(const struct mt_overlap *p, int matrix, int64_t row, int64_t col) {
     double value = 0, x = mt_random_uniform(5, (uint64_t)matrix, (uint64_t)(row * 1000 + col)) * 2 - 1;
     mt_type_store(p->type, &value, 0, x);
@@ -99,7 +111,7 @@ static inline void *job_poison(int64_t bytes) {
     return memory;
 }
 
-/* rows by cols elements of matrix 0 (A) or 1 (B), from (row, col) on; transposed in memory. */
+/* rows by cols elements of a matrix, from (row, col) on; transposed in memory. */
 static inline void *job_matrix(const struct mt_overlap *p, int matrix, int64_t row, int64_t rows, int64_t col,
                                int64_t cols, bool trans) {
     void *memory = job_poison(rows * cols * mt_type_size(p->type) + 1);
@@ -121,8 +133,27 @@ static inline double job_epsilon(enum mt_type type) {
     return type == MT_F64 ? 0x1p-52 : type == MT_F32 ? 0x1p-23 : type == MT_F16 ? 0x1p-10 : 0x1p-7;
 }
 
-/* slack: error of each term that the device may make beyond rounding, relative. */
-static inline void job_compare(const struct job *job, int me, const void *out, double slack, const char *what) {
+/* What an epilogue makes of a sum, and of the element of `extra`; the largest factor by which it enlarges an error. */
+static inline double job_epilogue(enum mt_op_kind epilogue, double sum, double extra, double *enlarges) {
+    const double c = 0.79788456080286536, cubic = 0.044715;
+    double x = epilogue == MT_OP_gelu ? sum + extra : extra, t = tanh(c * (x + cubic * x * x * x));
+    double slope = (1 + t) / 2 + x * (1 - t * t) / 2 * c * (1 + 3 * cubic * x * x);
+    *enlarges = 1.13; /* the steepest slope of GELU */
+    switch (epilogue) {
+    case MT_OP_add: return sum + extra;
+    case MT_OP_relu: return fmax(sum + extra, 0);
+    case MT_OP_gelu: return x * (1 + t) / 2;
+    case MT_OP_gelu_grad: return sum * slope;
+    case MT_OP_relu_grad: return extra > 0 ? sum : 0;
+    default: return sum;
+    }
+}
+
+/* slack: error of each term that the device may make beyond rounding, relative. `pre`: where there is an epilogue that
+ * has it. */
+static inline void job_compare(const struct job *job, int me, const void *out, const void *pre, double slack,
+                               const char *what) {
+    const struct mt_op_epilogue *info = mt_op_epilogue(job->epilogue);
     const struct mt_overlap *p = &job->problem;
     bool gather = p->form == MT_OVERLAP_GATHER;
     int64_t extent[2], row = p->form == MT_OVERLAP_SCATTER ? job_start(p->rows, me) : 0;
@@ -143,6 +174,16 @@ static inline void job_compare(const struct job *job, int me, const void *out, d
             double tolerance = size * ((double)(p->k + p->n) * acc + 2 * wire + slack) +
                                fabs(want) * job_epsilon(p->out) + (p->type == MT_F16 ? 1e-6 : 1e-30);
             double have = mt_type_load(p->out, out, job->trans_out ? j * extent[0] + i : i * extent[1] + j);
+            if (info) {
+                double extra = job_element(p, info->bias ? 2 : 3, info->bias ? 0 : row + i, col + j), enlarges;
+                double sum = want + extra, result = job_epilogue(job->epilogue, want, extra, &enlarges);
+                double rounded = tolerance + fabs(sum) * job_epsilon(p->out);
+                double biased = info->nout > 1 ? mt_type_load(p->out, pre, i * extent[1] + j) : sum;
+                CHECK(fabs(biased - sum) <= rounded, "%s, rank %d, (%lld, %lld), before the activation: %g, not %g",
+                      what, me, (long long)i, (long long)j, biased, sum);
+                tolerance = enlarges * rounded + fabs(result) * job_epsilon(p->out) + 16 * (1 + fabs(sum)) * acc;
+                want = result;
+            }
             CHECK(fabs(have - want) <= tolerance, "%s, rank %d, (%lld, %lld): %g, not %g +- %g", what, me, (long long)i,
                   (long long)j, have, want, tolerance);
         }
@@ -165,15 +206,19 @@ static inline uint64_t job_run(const struct job *job, struct mt_window *window, 
     mt_overlap_schedule(p, me, &schedule);
     mt_overlap_extent(p, me, MT_OVERLAP_OUT, out_extent);
     int64_t bytes = out_extent[0] * out_extent[1] * mt_type_size(p->out);
-    int64_t scratch_bytes = mt_overlap_scratch_bytes(p, me, job_scratch, (void *)(uintptr_t)matmul);
+    int64_t scratch_bytes = mt_overlap_scratch_bytes(p, me, job->epilogue, job_scratch, (void *)(uintptr_t)matmul);
     int64_t staging = mt_overlap_place(p, MT_OVERLAP_STAGED, 0), all = mt_overlap_window_bytes(p);
     void *a = gather ? job_matrix(p, 0, job_start(p->rows, me), p->rows[me], 0, p->k, false)
                      : job_matrix(p, 0, 0, p->m, share_at, share, job->trans_a);
     void *b = gather ? job_matrix(p, 1, 0, p->k, share_at, share, job->trans_b)
                      : job_matrix(p, 1, share_at, share, 0, p->cols, job->trans_b);
+    const struct mt_op_epilogue *info = mt_op_epilogue(job->epilogue);
+    void *extra = !info        ? NULL
+                  : info->bias ? job_matrix(p, 2, 0, 1, share_at, share, false)
+                               : job_matrix(p, 3, 0, p->m, share_at, share, false);
     for (int64_t epoch = 1; epoch <= JOB_EPOCHS; epoch++) {
         int64_t whole_bytes = p->keep ? p->m * p->k * mt_type_size(p->type) : 0;
-        void *whole = job_poison(whole_bytes + 1), *out = job_poison(bytes + 1),
+        void *whole = job_poison(whole_bytes + 1), *out = job_poison(bytes + 1), *pre = job_poison(bytes + 1),
              *scratch = job_poison(scratch_bytes + 1);
         struct mt_overlap_operands operands = {.a = a,
                                                .b = b,
@@ -182,7 +227,11 @@ static inline uint64_t job_run(const struct job *job, struct mt_window *window, 
                                                .trans_out = job->trans_out,
                                                .whole = whole,
                                                .out = out,
+                                               .epilogue = job->epilogue,
+                                               .extra = extra,
+                                               .pre = pre,
                                                .matmul = matmul,
+                                               .ops = job->ops,
                                                .scratch = scratch,
                                                .what = what};
         if (apart || epoch == 1) {
@@ -195,7 +244,7 @@ static inline uint64_t job_run(const struct job *job, struct mt_window *window, 
         ((unsigned char *)scratch)[scratch_bytes] = 0x5a;
         CHECK_OK(mt_overlap_run(p, &schedule, window, 0, epoch, &operands, &err), err);
         CHECK_EQ(((unsigned char *)scratch)[scratch_bytes], 0x5a); /* nothing beyond it was written */
-        uint64_t now = job_checksum(out, bytes);
+        uint64_t now = job_checksum(out, bytes) + 3 * job_checksum(pre, bytes);
         if (p->keep) {
             void *want = job_matrix(p, 0, 0, p->m, 0, p->k, false);
             CHECK(!memcmp(whole, want, (size_t)whole_bytes), "%s, rank %d: the gathered operand", what, me);
@@ -203,16 +252,18 @@ static inline uint64_t job_run(const struct job *job, struct mt_window *window, 
         }
         free(whole);
         if (epoch == 1) {
-            job_compare(job, me, out, 0, what);
+            job_compare(job, me, out, pre, 0, what);
             hash = now;
         }
         CHECK(now == hash, "%s, rank %d: epoch %lld has other bits", what, me, (long long)epoch);
         free(out);
+        free(pre);
         free(scratch);
     }
     mt_overlap_schedule_release(&schedule);
     free(a);
     free(b);
+    free(extra);
     return hash;
 }
 

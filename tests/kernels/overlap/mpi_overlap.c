@@ -1,5 +1,5 @@
 /* Overlapped GEMMs on CPUs: ranks that share memory, and ranks that are said to be on different hosts, with the same
- * bits; replicas are equal; a rank that does not take part is named.
+ * bits; replicas are equal; gathers with epilogues, by oneDNN too; a rank that does not take part is named.
  * ranks: 2 3 5 */
 #include <mpi.h>
 
@@ -36,7 +36,7 @@ static void test_silence(struct mt_comm *comm, int rank, int n) {
     mt_window_free(window);
 }
 
-static void test_job(struct mt_comm *comm, const struct job *job, int number, int n) {
+static void test_job(struct mt_comm *comm, const struct job *job, const struct mt_backend *matmul, int number, int n) {
     struct mt_err err = MT_ERR_INIT;
     int node[JOB_RANKS];
     uint64_t hash[3] = {0};
@@ -46,7 +46,7 @@ static void test_job(struct mt_comm *comm, const struct job *job, int number, in
         for (int r = 0; r < n; r++) node[r] = map == 1 ? r : r / 2;
         CHECK_OK(mt_window_new(comm, map ? node : NULL, mt_overlap_window_bytes(&job->problem), 60, &window, &err),
                  err);
-        hash[map] = job_run(job, window, &mt_backend_c, number % 3 == 0, mt_overlap_name(job->problem.form));
+        hash[map] = job_run(job, window, matmul, number % 3 == 0, mt_overlap_name(job->problem.form));
         CHECK(hash[map] == hash[0], "job %d: other bits between hosts", number);
         mt_window_free(window);
     }
@@ -55,15 +55,34 @@ static void test_job(struct mt_comm *comm, const struct job *job, int number, in
     if (job->problem.form == MT_OVERLAP_REDUCE) CHECK(of_first == hash[0], "job %d: replicas differ", number);
 }
 
+/* A gather with each epilogue, of whole rows and of slabs as the job has them, and of joint tiles. */
+static void test_epilogues(struct mt_comm *comm, const struct job *gather, int number, int n) {
+    static const enum mt_type dnnl_types[] = {MT_F32, MT_BF16};
+    struct mt_err err = MT_ERR_INIT;
+    const struct mt_backend *dnnl = mt_backend_onednn(&err);
+    bool has = false;
+    for (int t = 0; t < 2; t++) has |= gather->problem.type == dnnl_types[t] && !gather->problem.tf32;
+    for (int e = 0; e < JOB_NEPILOGUES; e++) {
+        struct job job = *gather;
+        if (n > 3 && (number / JOB_NFORMS + e) % 3) continue; /* they take long on few cores */
+        job_end(&job, job_epilogues[e]);
+        test_job(comm, &job, &mt_backend_c, number, n);
+        if (dnnl && has) test_job(comm, &job, dnnl, number, n);
+        job_join(&job);
+        test_job(comm, &job, &mt_backend_c, number, n);
+    }
+}
+
 int main(int argc, char **argv) {
     struct world world = world_open(&argc, &argv);
     for (int number = 0; number < JOB_NFORMS * JOB_NTYPES; number++) {
         struct job job;
         job_init(&job, world.n, number, seed);
-        test_job(world.comm, &job, number, world.n);
+        test_job(world.comm, &job, &mt_backend_c, number, world.n);
         if (job.problem.form != MT_OVERLAP_GATHER) continue;
+        test_epilogues(world.comm, &job, number, world.n);
         job_join(&job);
-        test_job(world.comm, &job, number, world.n);
+        test_job(world.comm, &job, &mt_backend_c, number, world.n);
     }
     test_silence(world.comm, world.rank, world.n);
     world_close(&world);

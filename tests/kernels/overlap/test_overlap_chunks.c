@@ -139,7 +139,7 @@ static int64_t alignment_of(int64_t at, int64_t row_bytes, int64_t rows) {
 /* Together they multiply what the tiles do; their operands fit; and no address is better aligned than rows are. */
 static void test_gemms(const struct mt_overlap *p, int me, const struct mt_overlap_schedule *s,
                        const struct mt_overlap_chunks *c) {
-    const int64_t at[3] = {256, 256, 256};
+    const int64_t at[5] = {256, 256, 256, 256, 256};
     int64_t k = p->form == MT_OVERLAP_GATHER ? p->k : p->shares[me], size = mt_type_size(p->type);
     for (int t = 0; t < 8; t++) {
         const bool transposed[3] = {t & 1, t & 2, t & 4};
@@ -150,8 +150,8 @@ static void test_gemms(const struct mt_overlap *p, int me, const struct mt_overl
         for (int i = 0; i < c->nchunks; i++) {
             const struct mt_overlap_tile *box = &c->chunks[i].box;
             struct mt_overlap_gemm g;
-            if (!mt_overlap_chunk_gemm(p, me, transposed, at, &c->chunks[i], &g)) continue;
-            const struct mt_tensor *a = &g.tensors[0], *b = &g.tensors[1], *y = &g.tensors[2];
+            if (!mt_overlap_chunk_gemm(p, me, transposed, 0, at, &c->chunks[i], &g)) continue;
+            const struct mt_tensor *a = &g.in[0], *b = &g.in[1], *y = &g.out[0];
             CHECK(g.call.attr == &g.attr && g.call.in == a && g.call.out == y, "pointers of another");
             CHECK_EQ(a->extent[!g.attr.trans_a], k);
             CHECK_EQ(b->extent[g.attr.trans_b], k);

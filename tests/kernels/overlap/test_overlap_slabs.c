@@ -30,7 +30,7 @@ static void *run(void *of) {
     struct receiver *r = of;
     const struct mt_overlap *p = &r->job->problem;
     struct mt_overlap_schedule schedule;
-    int64_t bytes = mt_overlap_scratch_bytes(p, 0, job_scratch, (void *)(uintptr_t)r->matmul);
+    int64_t bytes = mt_overlap_scratch_bytes(p, 0, 0, job_scratch, (void *)(uintptr_t)r->matmul);
     void *scratch = job_poison(bytes + 1), *b = job_matrix(p, 1, 0, p->k, 0, p->cols, r->job->trans_b);
     struct mt_overlap_operands operands = {.b = b,
                                            .trans_b = r->job->trans_b,
@@ -168,7 +168,7 @@ static void receive(const struct job *job, int64_t epochs, int sent, const char 
         CHECK(strstr(r.err.text, "rank 1, for tile 0 of GEMM of h.0 in epoch 1"), "%s", r.err.text);
     } else {
         CHECK_OK(r.status, r.err);
-        job_compare(job, 0, r.out, 0, what);
+        job_compare(job, 0, r.out, NULL, 0, what);
     }
     mt_overlap_schedule_release(&sender);
     mt_overlap_schedule_release(&receiver);
@@ -247,7 +247,7 @@ static void test_scratch(void) {
     for (int slab = 0; slab < 4; slab++) {
         int64_t cols;
         mt_overlap_slab(&p, slab, &cols);
-        CHECK(mt_overlap_scratch_bytes(&p, 0, of_second, &cols) >= 1 << 20, "slab %d is not asked for", slab);
+        CHECK(mt_overlap_scratch_bytes(&p, 0, 0, of_second, &cols) >= 1 << 20, "slab %d is not asked for", slab);
     }
 }
 

@@ -182,7 +182,7 @@ static int test_job(int n, int number, bool joint) {
     CHECK_EQ(w.sent, data_of(p));
     for (int r = 0; r < n; r++) {
         const struct rank *rank = &w.rank[r];
-        job_compare(&job, r, rank->buffer[MT_OVERLAP_OUT], 0, what);
+        job_compare(&job, r, rank->buffer[MT_OVERLAP_OUT], NULL, 0, what);
         for (int64_t i = 0; i < rank->extent[MT_OVERLAP_WHOLE][0] * rank->extent[MT_OVERLAP_WHOLE][1]; i++)
             CHECK(rank->buffer[MT_OVERLAP_WHOLE][i] == job_element(p, 0, i / p->k, i % p->k), "%s, rank %d: the whole",
                   what, r);

@@ -224,7 +224,9 @@ static int tuned_gemms(const struct mt_linstr *c) {
     for (int i = 0; i < chunks.nchunks; i++) {
         struct mt_overlap_gemm gemm;
         char key[MT_TUNING_KEY];
-        if (!mt_overlap_chunk_gemm(&o->problem, o->me, transposed, (int64_t[3]){0}, &chunks.chunks[i], &gemm)) continue;
+        if (!mt_overlap_chunk_gemm(&o->problem, o->me, transposed, c->attr.epilogue, (int64_t[5]){0}, &chunks.chunks[i],
+                                   &gemm))
+            continue;
         key_of(&tuned, &gemm.call, key);
         CHECK(place_of(key) < nkept, "%s: %s is not tuned", c->name, key);
         count++;

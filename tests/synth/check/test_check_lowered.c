@@ -239,8 +239,9 @@ static void test_scratch_of_chunks(const struct mt_program *p) {
                 if (l->what != MT_LOWERED_OVERLAP) continue;
                 const struct mt_overlap *problem = &l->overlap->problem;
                 int me = l->overlap->me;
-                int64_t by[2] = {mt_overlap_scratch_bytes(problem, me, replay_scratch_bytes, NULL),
-                                 mt_overlap_chunks_scratch_bytes(problem, me, replay_scratch_bytes, NULL)};
+                int64_t by[2] = {
+                    mt_overlap_scratch_bytes(problem, me, l->attr.epilogue, replay_scratch_bytes, NULL),
+                    mt_overlap_chunks_scratch_bytes(problem, me, l->attr.epilogue, replay_scratch_bytes, NULL)};
                 CHECK(l->scratch >= 0 && truth.lowered[r]->values[l->scratch].size_bytes >= by[chunks]);
                 noverlaps++;
                 unlike[chunks] += truth.lowered[r]->values[l->scratch].size_bytes < by[!chunks];

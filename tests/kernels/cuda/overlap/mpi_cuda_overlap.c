@@ -86,7 +86,7 @@ static struct memory make_memory(const struct job *job) {
     struct mt_err err = MT_ERR_INIT;
     CHECK_OK(mt_device_alloc(device, m.out_bytes + 1, &m.out, &err), err);
     CHECK_OK(mt_device_alloc(device, m.whole_bytes + 1, &m.whole, &err), err);
-    CHECK_OK(mt_device_alloc(device, mt_device_overlap_scratch_bytes(device, p, rank), &m.scratch, &err), err);
+    CHECK_OK(mt_device_alloc(device, mt_device_overlap_scratch_bytes(device, p, rank, 0), &m.scratch, &err), err);
     return m;
 }
 
@@ -128,7 +128,7 @@ static uint64_t look(const struct job *job, const struct memory *m, bool first, 
     if (job->problem.m * job->problem.cols * job->problem.k > MOST_TERMS)
         check_no_poison(job, out, m->out_bytes, what);
     else if (first)
-        job_compare(job, rank, out, job->problem.tf32 ? 0x1p-9 : 0, what);
+        job_compare(job, rank, out, NULL, job->problem.tf32 ? 0x1p-9 : 0, what);
     if (m->whole_bytes) {
         void *want = job_matrix(&job->problem, 0, 0, job->problem.m, 0, job->problem.k, false);
         CHECK(!memcmp(whole, want, (size_t)m->whole_bytes), "%s, rank %d: the gathered operand", what, rank);
