@@ -272,6 +272,11 @@ MUTATE(other_overlap) {
     if (l->what == MT_LOWERED_OVERLAP) change_overlap_problem(m, l, variant);
 }
 
+MUTATE(other_epilogue) {
+    UNUSED;
+    if (l->what == MT_LOWERED_OVERLAP) change_overlap_epilogue(m, l, variant);
+}
+
 MUTATE(other_tiles) {
     UNUSED;
     if (l->what == MT_LOWERED_OVERLAP) change_overlap_schedule(l, variant % OVERLAP_SCHEDULE_CHANGES);

@@ -77,4 +77,56 @@ static inline void change_overlap_schedule(struct mt_linstr *l, int variant) {
     }
 }
 
+/* To the epilogue of a gather; the last: none at all. False: there is nothing to change. */
+enum {
+    OTHER_EPILOGUE,
+    OTHER_EXTRA,
+    OUTPUTS_SWAPPED,
+    EPILOGUE_SOURCE_DROPPED,
+    EPILOGUE_SOURCE_CHANGED,
+    WHOLE_FOR_PRE,
+    NO_EPILOGUE,
+    OVERLAP_EPILOGUE_CHANGES
+};
+
+static inline bool change_overlap_epilogue(struct mt_lowered *m, struct mt_linstr *l, int variant) {
+    const struct mt_op_epilogue *info = mt_op_epilogue(l->attr.epilogue);
+    int other = -1, last = l->nsources - 1, y = l->out[0];
+    if (!info) return false;
+    switch (variant) {
+    case OTHER_EPILOGUE:
+        SET(l->attr.epilogue, !info->bias ? (info->kind == MT_OP_gelu_grad ? MT_OP_relu_grad : MT_OP_gelu_grad)
+                              : info->kind == MT_OP_gelu ? MT_OP_relu
+                                                         : MT_OP_gelu);
+        return true;
+    case OTHER_EXTRA:
+        for (int v = 0; v < m->program->nvalues && other < 0; v++)
+            if (v != l->in[2] && has_memory(m, v) && m->values[v].size_bytes == m->values[l->in[2]].size_bytes)
+                other = v;
+        if (other >= 0) SET(l->in[2], other);
+        return other >= 0;
+    case OUTPUTS_SWAPPED:
+        if (info->nout < 2) return false;
+        SET(l->out[0], l->out[1]);
+        SET(l->out[1], y);
+        return true;
+    case EPILOGUE_SOURCE_DROPPED: SET(l->nsources, last); return true;
+    case EPILOGUE_SOURCE_CHANGED: SET(l->sources[last], l->sources[last] + 1); return true;
+    case WHOLE_FOR_PRE:
+        if (info->nout < 2 || !l->overlap->problem.keep) return false;
+        SET(l->out[1], l->out[2]);
+        SET(l->nout, 2);
+        return true;
+    case NO_EPILOGUE:
+        SET(l->kind, MT_OP_matmul);
+        SET(l->attr.epilogue, (enum mt_op_kind)0);
+        SET(l->nin, 2);
+        SET(l->nsources, 2);
+        if (info->nout > 1 && l->overlap->problem.keep) SET(l->out[1], l->out[2]);
+        SET(l->nout, l->nout - (info->nout - 1));
+        return true;
+    }
+    return false;
+}
+
 #endif

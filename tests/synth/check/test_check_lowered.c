@@ -43,6 +43,7 @@ static const struct {
     {"another chunk", other_chunk, 8},
     {"a chunk dropped", drop_chunk, 1},
     {"another overlapped GEMM", other_overlap, OVERLAP_PROBLEM_CHANGES},
+    {"another epilogue", other_epilogue, OVERLAP_EPILOGUE_CHANGES},
     {"other tiles", other_tiles, 2 * OVERLAP_SCHEDULE_CHANGES},
     {"waits for peers at once", overlap_at_once, 1},
 };
@@ -120,6 +121,25 @@ static int reduce_scratch(int rank) {
             take_back();
         }
     return refused;
+}
+
+/* Epilogues of gathers, each changed in every way: all are refused. Counts epilogues by their operators, and changes.
+ */
+static void change_epilogues(int rank, int there[MT_NOPS], int refused[OVERLAP_EPILOGUE_CHANGES]) {
+    struct mt_lowered *m = truth.lowered[rank];
+    for (int i = 0; i < m->ninstrs; i++) {
+        struct mt_linstr *l = &m->instrs[i];
+        if (l->what != MT_LOWERED_OVERLAP || !l->attr.epilogue) continue;
+        there[l->attr.epilogue]++;
+        for (int variant = 0; variant < OVERLAP_EPILOGUE_CHANGES; variant++) {
+            struct mt_err err = MT_ERR_INIT;
+            if (!change_overlap_epilogue(m, l, variant)) continue;
+            CHECK(!is_accepted(&err), "rank %d, instruction %d, variant %d", rank, i, variant);
+            CHECK_EQ(err.status, MT_EPROOF);
+            refused[variant]++;
+            take_back();
+        }
+    }
 }
 
 /* Tensors of an AllReduce that change places: by a message it would do, on a wire that takes them as they are it does
@@ -255,6 +275,7 @@ static void test_scratch_of_chunks(const struct mt_program *p) {
           unlike[1]);
 }
 
+static int epilogues[MT_NOPS], changed_epilogues[OVERLAP_EPILOGUE_CHANGES];
 static int schedule_turns[2], noverlapped[MT_OVERLAP_NFORMS], swapped_outputs, reduced_scratch, reordered[MT_NCOLLS];
 
 static void test_program(const char *name, const struct mt_program *p, bool fuse) {
@@ -279,6 +300,7 @@ static void test_program(const char *name, const struct mt_program *p, bool fuse
         if (r < RANKS_LOWERED) mutate_rank(r);
         swapped_outputs += swap_outputs(r);
         reduced_scratch += reduce_scratch(r);
+        change_epilogues(r, epilogues, changed_epilogues);
         reorder_pieces(r, reordered);
     }
     printf("%-18s %-8s %6d mutants: %6d refused, %5d accepted and right\n", name, fuse ? "fused" : "unfused",
@@ -375,6 +397,11 @@ int main(void) {
         CHECK(noverlapped[form] > 0, "%s", mt_overlap_name((enum mt_overlap_form)form));
     printf("flags exchanged: %d alone in their regions, %d in turns with others\n", schedule_turns[0],
            schedule_turns[1]);
+    for (int e = 0; e < MT_NOPS; e++)
+        if (epilogues[e]) printf("gathers with %s: %d\n", mt_op_info[e].name, epilogues[e]);
+    CHECK(epilogues[MT_OP_add] && epilogues[MT_OP_gelu] && epilogues[MT_OP_gelu_grad], "each epilogue of a GPT");
+    for (int variant = 0; variant < OVERLAP_EPILOGUE_CHANGES; variant++)
+        CHECK(changed_epilogues[variant] > 0, "change %d of epilogues", variant);
     CHECK(at_once > 0, "no two wait for peers at once");
     CHECK(reduced_scratch > 0, "no operator needs scratch");
     CHECK(swapped_outputs > 0, "no AllReduce of two tensors of one size");

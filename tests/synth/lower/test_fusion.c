@@ -1,5 +1,7 @@
 /* Which operators are fused: of transformers all that the patterns are for, and nothing that only resembles them. */
+#include "synth/check/check.h"
 #include "tests/synth/lower/trial.h"
+#include "tests/synth/programs.h"
 
 static int count_kind(const struct mt_lowered *low, enum mt_block_kind block, enum mt_op_kind kind) {
     int n = 0;
@@ -42,7 +44,7 @@ static struct mt_lowered *lower_for_two(const struct mt_graph *g, struct mt_aren
  * but the first norm's with the gradient of the bias before it, one cross entropy with its gradient; and nothing left
  * of their parts. */
 static void test_fusion(void) {
-    enum { LAYERS = 2 };
+    enum { NLAYERS = 2 };
     static const enum mt_op_kind parts[] = {
         MT_OP_norm_sqdev,      MT_OP_norm_apply,    MT_OP_norm_dots, MT_OP_norm_grad, MT_OP_gelu,
         MT_OP_norm_param_grad, MT_OP_row_max,       MT_OP_exp_sum,   MT_OP_pick,      MT_OP_nll,
@@ -55,22 +57,22 @@ static void test_fusion(void) {
     for (int b = MT_BODY; b <= MT_LAST; b++) {
         enum mt_block_kind block = (enum mt_block_kind)b;
         CHECK_EQ(count_kind(low, block, MT_OP_layer_norm), 1);
-        CHECK_EQ(count_kind(low, block, MT_OP_residual_norm), 2 * LAYERS);
-        CHECK_EQ(count_epilogue(low, block, MT_OP_add, false), 3 * LAYERS);
-        CHECK_EQ(count_epilogue(low, block, MT_OP_gelu, false), LAYERS);
-        CHECK_EQ(count_epilogue(low, block, MT_OP_gelu_grad, false), LAYERS);
-        CHECK_EQ(count_epilogue(low, block, MT_OP_sum, true), 2 * LAYERS);
-        CHECK_EQ(count_kind(low, block, MT_OP_layer_norm_grad), 2 * LAYERS + 1);
-        CHECK_EQ(count_summed(low, block, true), 2 * LAYERS);
+        CHECK_EQ(count_kind(low, block, MT_OP_residual_norm), 2 * NLAYERS);
+        CHECK_EQ(count_epilogue(low, block, MT_OP_add, false), 3 * NLAYERS);
+        CHECK_EQ(count_epilogue(low, block, MT_OP_gelu, false), NLAYERS);
+        CHECK_EQ(count_epilogue(low, block, MT_OP_gelu_grad, false), NLAYERS);
+        CHECK_EQ(count_epilogue(low, block, MT_OP_sum, true), 2 * NLAYERS);
+        CHECK_EQ(count_kind(low, block, MT_OP_layer_norm_grad), 2 * NLAYERS + 1);
+        CHECK_EQ(count_summed(low, block, true), 2 * NLAYERS);
         CHECK_EQ(count_kind(low, block, MT_OP_cross_entropy_grad), 1);
-        CHECK_EQ(count_kind(low, block, MT_OP_attention_packed), LAYERS);
-        CHECK_EQ(count_kind(low, block, MT_OP_attention_packed_grad), LAYERS);
+        CHECK_EQ(count_kind(low, block, MT_OP_attention_packed), NLAYERS);
+        CHECK_EQ(count_kind(low, block, MT_OP_attention_packed_grad), NLAYERS);
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) CHECK_EQ(count_kind(low, block, parts[k]), 0);
         /* weight gradients go straight into their accumulators */
         int adding = 0;
         for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++)
             adding += low->instrs[i].kind == MT_OP_matmul && low->instrs[i].attr.accumulate;
-        CHECK_EQ(adding, 1 + 2 * LAYERS); /* the head's, which has no bias, and those whose bias a norm sees to */
+        CHECK_EQ(adding, 1 + 2 * NLAYERS); /* the head's, which has no bias, and those whose bias a norm sees to */
     }
     int parts_without_memory = 0;
     for (int v = 0; v < program.nvalues; v++) {
@@ -79,7 +81,7 @@ static void test_fusion(void) {
         CHECK_EQ(low->values[v].offset_bytes, -1);
         parts_without_memory++;
     }
-    CHECK_EQ(parts_without_memory, 2 * 2 * LAYERS); /* queries, and keys with values, in BODY and LAST */
+    CHECK_EQ(parts_without_memory, 2 * 2 * NLAYERS); /* queries, and keys with values, in BODY and LAST */
     mt_lowered_free(low);
     mt_program_release(&program);
     mt_arena_release(&arena);
@@ -90,7 +92,7 @@ static void test_fusion(void) {
  * except the last norm's, and dgamma goes straight into its accumulator. Projections of one input add their gradients
  * to the first one's. */
 static void test_rms_fusion(void) {
-    enum { LAYERS = 2 };
+    enum { NLAYERS = 2 };
     static const enum mt_op_kind parts[] = {MT_OP_rms_sq, MT_OP_rms_apply, MT_OP_rms_dot, MT_OP_rms_grad,
                                             MT_OP_rms_param_grad};
     struct mt_graph *g =
@@ -101,8 +103,8 @@ static void test_rms_fusion(void) {
     for (int b = MT_BODY; b <= MT_LAST; b++) {
         enum mt_block_kind block = (enum mt_block_kind)b;
         CHECK_EQ(count_kind(low, block, MT_OP_rms_norm), 1);
-        CHECK_EQ(count_kind(low, block, MT_OP_residual_rms), 2 * LAYERS);
-        CHECK_EQ(count_finished(low, block, MT_OP_rms_norm_grad, 0, true), 2 * LAYERS + 1);
+        CHECK_EQ(count_kind(low, block, MT_OP_residual_rms), 2 * NLAYERS);
+        CHECK_EQ(count_finished(low, block, MT_OP_rms_norm_grad, 0, true), 2 * NLAYERS + 1);
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) CHECK_EQ(count_kind(low, block, parts[k]), 0);
         int with_residual = 0, summed = 0;
         for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++) {
@@ -110,8 +112,8 @@ static void test_rms_fusion(void) {
             with_residual += c->kind == MT_OP_rms_norm_grad && c->nin == 5;
             summed += c->kind == MT_OP_matmul && c->attr.accumulate && !c->attr.out_acc;
         }
-        CHECK_EQ(with_residual, 2 * LAYERS);
-        CHECK_EQ(summed, 3 * LAYERS); /* gradients of one input: k's and q's, added to v's; gate's, added to up's */
+        CHECK_EQ(with_residual, 2 * NLAYERS);
+        CHECK_EQ(summed, 3 * NLAYERS); /* gradients of one input: k's and q's, added to v's; gate's, added to up's */
     }
     mt_lowered_free(low);
     mt_program_release(&program);
@@ -145,7 +147,7 @@ static void release_alone(struct alone *one) {
 /* A norm's gradient that is dropped out is another one when a bias sees it: its sum is not the norm's; the rows' sum
  * over the batch alone, of position embeddings, is none of them either. */
 static void test_unsummed(void) {
-    enum { LAYERS = 2 };
+    enum { NLAYERS = 2 };
     static const double dropout[2] = {0.1, 0};
     for (int k = 0; k < 2; k++) {
         struct mt_graph *g =
@@ -154,10 +156,10 @@ static void test_unsummed(void) {
         lower_alone(g, &one);
         const struct mt_lowered *plain = one.plain, *low = one.fused;
         CHECK_EQ(count_summed(low, MT_LAST, true), 0);
-        CHECK_EQ(count_summed(low, MT_LAST, false), k ? 2 * LAYERS : 0);
-        CHECK_EQ(count_epilogue(low, MT_LAST, MT_OP_sum, false), (k ? 2 : 4) * LAYERS);
-        int before = count_kind(plain, MT_LAST, MT_OP_sum), statistics = 2 * LAYERS + 1;
-        CHECK_EQ(count_kind(low, MT_LAST, MT_OP_sum), before - 4 * LAYERS - statistics);
+        CHECK_EQ(count_summed(low, MT_LAST, false), k ? 2 * NLAYERS : 0);
+        CHECK_EQ(count_epilogue(low, MT_LAST, MT_OP_sum, false), (k ? 2 : 4) * NLAYERS);
+        int before = count_kind(plain, MT_LAST, MT_OP_sum), statistics = 2 * NLAYERS + 1;
+        CHECK_EQ(count_kind(low, MT_LAST, MT_OP_sum), before - 4 * NLAYERS - statistics);
         release_alone(&one);
         mt_graph_free(g);
     }
@@ -188,8 +190,88 @@ static void test_alone(void) {
     mt_graph_free(g);
 }
 
+/* ---- with collectives ---- */
+
+/* A GPT on three ranks, its layers divided, whose GEMMs run together with their gathers as the rows say. */
+struct gathers {
+    struct mt_graph *g;
+    struct mt_arena arena;
+    struct mt_program program;
+    struct mt_lowered *low[3];
+};
+
+static void lower_gathers(struct gathers *t, bool relu, const struct mt_overlap_choice *rows, int nrows) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_choice choice;
+    *t = (struct gathers){.g = training_graph("gpt2:layers=1,heads=2,embed=4,context=3,vocab=5,bias=1,tied=1", 5, 0)};
+    for (int o = 0; o < t->g->nops && relu; o++) {
+        enum mt_op_kind *kind = &t->g->ops[o].kind;
+        *kind = *kind == MT_OP_gelu ? MT_OP_relu : *kind == MT_OP_gelu_grad ? MT_OP_relu_grad : *kind;
+    }
+    make_choice(&t->arena, t->g, OVERLAPPED, &choice);
+    choice.decisions.overlaps = mt_arena_memdup(&t->arena, rows, (size_t)nrows * sizeof *rows);
+    choice.decisions.noverlaps = nrows;
+    CHECK_OK(mt_build(t->g, &choice, &t->program, &err), err);
+    for (int r = 0; r < 3; r++) t->low[r] = lower(&t->program, r, true, 0);
+    struct mt_lower_options options = {.scratch_bytes = some_scratch};
+    CHECK_OK(mt_check_lowered(&t->program, (const struct mt_lowered *const *)t->low, &options, NULL, &err), err);
+}
+
+static void release_gathers(struct gathers *t) {
+    for (int r = 0; r < 3; r++) mt_lowered_free(t->low[r]);
+    mt_program_release(&t->program);
+    mt_arena_release(&t->arena);
+    mt_graph_free(t->g);
+}
+
+static int count_gathers(const struct mt_lowered *low, enum mt_op_kind epilogue) {
+    int n = 0;
+    for (int i = 0; i < low->ninstrs; i++)
+        n += low->instrs[i].what == MT_LOWERED_OVERLAP && low->instrs[i].attr.epilogue == epilogue;
+    return n;
+}
+
+/* The three gathers of a layer end with its biases, its activation and the activation's slope; or with those that the
+ * one kernel has that the plan names. */
+static void test_gathers(void) {
+    enum { MOST = 8 };
+    struct mt_overlap_choice rows[MOST];
+    for (int relu = 0; relu < 2; relu++) {
+        enum mt_op_kind activation = relu ? MT_OP_relu : MT_OP_gelu, slope = relu ? MT_OP_relu_grad : MT_OP_gelu_grad;
+        struct gathers any, fused;
+        int n = 0;
+        lower_gathers(&any, relu, NULL, 0);
+        for (int r = 0; r < 3; r++) {
+            const struct mt_lowered *low = any.low[r];
+            CHECK_EQ(count_gathers(low, MT_OP_add), 1);
+            CHECK_EQ(count_gathers(low, activation), 1);
+            CHECK_EQ(count_gathers(low, slope), 1);
+            CHECK_EQ(count_kind(low, MT_LAST, activation) + count_kind(low, MT_LAST, slope), 0);
+        }
+        for (int i = 0; i < any.low[0]->ninstrs; i++) {
+            const struct mt_linstr *c = &any.low[0]->instrs[i];
+            if (c->what != MT_LOWERED_OVERLAP || c->overlap->problem.form != MT_OVERLAP_GATHER) continue;
+            CHECK(n < MOST, "more shapes");
+            rows[n] = mt_overlap_choice_of(&c->overlap->problem);
+            rows[n++].how = MT_OVERLAP_FUSED;
+        }
+        lower_gathers(&fused, relu, rows, n);
+        for (int r = 0; r < 3; r++) {
+            const struct mt_lowered *low = fused.low[r];
+            CHECK_EQ(count_gathers(low, MT_OP_add), 0);
+            CHECK_EQ(count_gathers(low, activation), 0);
+            CHECK_EQ(count_gathers(low, slope), 0);
+            CHECK_EQ(count_kind(low, MT_LAST, activation), 1);
+            CHECK_EQ(count_kind(low, MT_LAST, slope), 1);
+        }
+        release_gathers(&any);
+        release_gathers(&fused);
+    }
+}
+
 int main(void) {
     printf("seed %d\n", SEED);
+    test_gathers();
     test_fusion();
     test_rms_fusion();
     test_unsummed();
