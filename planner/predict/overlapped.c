@@ -278,6 +278,21 @@ enum mt_status mt_predict_overlapped(const struct mt_costs *costs, const struct 
     return st;
 }
 
+struct mt_cost mt_predict_epilogue(const struct mt_costs *costs, int rank, const struct mt_call *gemm) {
+    struct mt_attr attr = *gemm->attr;
+    struct mt_call plain = *gemm;
+    struct mt_op_shape with, without;
+    if (!attr.epilogue) return (struct mt_cost){.basis = MT_COST_MEASURED};
+    attr.epilogue = 0;
+    plain.kind = MT_OP_matmul, plain.attr = &attr, plain.nin = 2, plain.nout = 1;
+    mt_op_shape(gemm, &with);
+    mt_op_shape(&plain, &without);
+    struct mt_cost cost = mt_cost_op(costs, rank, &with);
+    cost.s = fmax(cost.s - mt_cost_op(costs, rank, &without).s, 0);
+    cost.floor_s = 0;
+    return cost;
+}
+
 /* ---- the choice ---- */
 
 bool mt_predict_puts_measured(const struct mt_costs *costs, const int *group, int n) {

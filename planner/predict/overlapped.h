@@ -15,6 +15,9 @@ void mt_predict_overlap_rates(const struct mt_costs *costs, const struct mt_over
 enum mt_status mt_predict_overlapped(const struct mt_costs *costs, const struct mt_overlap *problem, const int *group,
                                      struct mt_cost *cost, struct mt_err *err);
 
+/* What its epilogue adds to a rank's GEMM, by the times of both alone; at least 0. */
+struct mt_cost mt_predict_epilogue(const struct mt_costs *costs, int rank, const struct mt_call *gemm);
+
 /* Whether the ranks group[n] are GPUs of one host between which puts were measured. */
 bool mt_predict_puts_measured(const struct mt_costs *costs, const int *group, int n);
 

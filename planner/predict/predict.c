@@ -170,22 +170,6 @@ static void price_message(struct predictor *p, int a, enum mt_block_kind block, 
     basis->nominal |= cost.basis == MT_COST_NOMINAL;
 }
 
-/* What the epilogue of a GEMM adds to it, as measured of GEMMs alone. */
-static struct mt_cost epilogue_cost(const struct predictor *p, int rank, const struct mt_linstr *c) {
-    struct mt_call call = mt_linstr_call(c, c->tensor);
-    struct mt_attr attr = c->attr;
-    struct mt_op_shape with, without;
-    if (!attr.epilogue) return (struct mt_cost){.basis = MT_COST_MEASURED};
-    mt_op_shape(&call, &with);
-    attr.epilogue = 0;
-    call.kind = MT_OP_matmul, call.attr = &attr, call.nin = 2, call.nout = 1;
-    mt_op_shape(&call, &without);
-    struct mt_cost cost = mt_cost_op(&p->costs, rank, &with);
-    cost.s = fmax(cost.s - mt_cost_op(&p->costs, rank, &without).s, 0);
-    cost.floor_s = 0;
-    return cost;
-}
-
 /* A GEMM with its collective: it begins when all have arrived. Its epilogue, which each rank has for itself, is priced
  * before that. */
 static enum mt_status price_overlapped(struct predictor *p, int a, enum mt_block_kind block, const struct mt_linstr *c,
@@ -194,7 +178,8 @@ static enum mt_status price_overlapped(struct predictor *p, int a, enum mt_block
     int rank = p->sim.actors[a].rank;
     enum mt_status st = mt_predict_overlapped(&p->costs, &c->overlap->problem, c->group, &cost, p->err);
     if (st) return st;
-    const struct mt_cost epilogue = epilogue_cost(p, rank, c);
+    const struct mt_call gemm = mt_linstr_call(c, c->tensor);
+    const struct mt_cost epilogue = mt_predict_epilogue(&p->costs, rank, &gemm);
     item->own_s = class_of(p, rank)->overhead_s + epilogue.s;
     item->rendezvous = rendezvous_of(p, a, block, c, c->overlap->problem.n, cost.s);
     note_op(&p->basis[a], cost, times);

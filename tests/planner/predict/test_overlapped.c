@@ -342,7 +342,42 @@ static void test_cpus(void) {
     end(&s);
 }
 
+/* An epilogue costs what it reads and writes more than the GEMM alone, at the memory's rate where that bounds both; a
+ * GEMM without costs no more. */
+static void test_epilogues(void) {
+    static const enum mt_op_kind kinds[] = {MT_OP_add, MT_OP_gelu, MT_OP_relu, MT_OP_gelu_grad, MT_OP_relu_grad};
+    struct setting s;
+    begin(&s, "cpu-1t:1x2", MT_OVERLAP_GATHER, shapes[3], MT_F32);
+    struct mt_cluster_class *class = &s.cluster->classes[0];
+    class->flops[MT_F32] = 1e18;
+    for (int e = -1; e < 5; e++) {
+        const struct mt_op_epilogue *info = e < 0 ? NULL : mt_op_epilogue(kinds[e]);
+        enum { M = 512, COLUMNS = 256, K = 64 };
+        struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1, .epilogue = e < 0 ? 0 : kinds[e]};
+        struct mt_tensor in[3] = {{.type = MT_F32, .naxes = 2, .extent = {M, K}},
+                                  {.type = MT_F32, .naxes = 2, .extent = {K, COLUMNS}},
+                                  {.type = MT_F32, .naxes = 2, .extent = {M, COLUMNS}}};
+        struct mt_tensor out[2] = {in[2], in[2]};
+        if (info && info->bias) in[2] = (struct mt_tensor){.type = MT_F32, .naxes = 1, .extent = {COLUMNS}};
+        struct mt_call gemm = {.kind = info ? MT_OP_fused_matmul : MT_OP_matmul,
+                               .attr = &attr,
+                               .nin = info ? 3 : 2,
+                               .nout = info ? info->nout : 1,
+                               .in = in,
+                               .out = out};
+        double elements = !info                     ? 0
+                          : info->kind == MT_OP_add ? COLUMNS
+                          : info->bias              ? COLUMNS + M * COLUMNS
+                                                    : M * COLUMNS;
+        double want_s = 4 * elements / (class->memory_Bps * class->calibration);
+        double s_of = mt_predict_epilogue(&s.costs, 0, &gemm).s;
+        CHECK(fabs(s_of - want_s) <= 0.01 * want_s, "epilogue %d: %g s, not %g", e, s_of, want_s);
+    }
+    end(&s);
+}
+
 int main(void) {
+    test_epilogues();
     test_gpus();
     test_fused();
     test_choice();
