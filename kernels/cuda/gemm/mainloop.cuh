@@ -312,15 +312,21 @@ struct rounded {
     }
 };
 
-/* A group's 64 rows of WIDE columns into shared memory, from column n on. */
-__device__ inline void chunk_write(const u32 (&c)[COLUMNS / 8][2], int n, u32 to) {
+/* A group's 64 rows of WIDE columns into shared memory, from column n on; pairs of columns as `change` makes them. */
+struct unchanged {
+    __device__ inline u32 operator()(u32 pair) const {
+        return pair;
+    }
+};
+template <class G = unchanged>
+__device__ inline void chunk_write(const u32 (&c)[COLUMNS / 8][2], int n, u32 to, G change = {}) {
     int lane = (int)threadIdx.x % 32, in = (int)threadIdx.x / 32 % 4 * 16 + lane % 16;
 #pragma unroll
     for (int j = 0; j < WIDE / 16; j++) {
         const u32(&l)[2] = c[n / 8 + 2 * j], (&r)[2] = c[n / 8 + 2 * j + 1];
         u32 at = to + (u32)(in * ROW_BYTES + (((2 * j + lane / 16) ^ (in & 7)) << 4));
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(l[0]), "r"(l[1]),
-                     "r"(r[0]), "r"(r[1])
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(change(l[0])),
+                     "r"(change(l[1])), "r"(change(r[0])), "r"(change(r[1]))
                      : "memory");
     }
 }
@@ -364,12 +370,12 @@ __device__ inline void chunk_add(const u32 (&c)[COLUMNS / 8][2], int n, u32 to) 
 struct outlet {
     u32 room;
     int group, count;
-    /* A chunk is in shared memory: the thread that leads calls store(memory). Before the barrier it has seen that the
-     * memory of the next chunk is free. */
-    template <class C, class F> __device__ __forceinline__ void pass(const C &c, int n, F store) {
+    /* The group writes a chunk into shared memory, by write(memory); then the thread that leads calls store(memory).
+     * Before the barrier it has seen that the memory of the next chunk is free. */
+    template <class W, class F> __device__ __forceinline__ void pass_written(W write, F store) {
         bool leads = threadIdx.x % 128 == 0;
         u32 to = room + (u32)(count++ % CHUNKS * CHUNK_BYTES);
-        chunk_write(c, n, to);
+        write(to);
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         if (leads) stores_read<CHUNKS - 2>();
         asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory");
@@ -377,6 +383,9 @@ struct outlet {
             store(to);
             stores_commit();
         }
+    }
+    template <class C, class F> __device__ __forceinline__ void pass(const C &c, int n, F store) {
+        pass_written([&](u32 to) { chunk_write(c, n, to); }, store);
     }
 };
 

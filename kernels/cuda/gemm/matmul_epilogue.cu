@@ -13,24 +13,19 @@
 #define STRIPS 8
 #endif
 
+#include "kernels/cuda/gemm/activation.cuh"
+
 typedef TYPE T;
 
 struct alignas(sizeof(T) * VEC) pack {
     T v[VEC];
 };
 
-/* The tanh form: x (1 + tanh u) / 2 = x / (1 + exp(-2 u)). */
-__device__ inline float sigmoid_of(float x) {
-    return __fdividef(1, 1 + __expf(-1.5957691216f * x * (1 + 0.044715f * x * x)));
-}
 __device__ inline float activation(float x) {
-    if (!GELU) return x < 0 ? 0 : x; /* NaN stays */
-    return x / (1 + __expf(-1.5957691216f * x * (1 + 0.044715f * x * x)));
+    return GELU ? gelu_of(x) : relu_of(x);
 }
 __device__ inline float slope_at(float x) {
-    if (!GELU) return x > 0;
-    float s = sigmoid_of(x);
-    return s + x * s * (1 - s) * 1.5957691216f * (1 + 0.134145f * x * x);
+    return GELU ? gelu_slope(x) : relu_slope(x);
 }
 
 /* y[count] = activation(x[count]); a block takes blockDim.x * VEC elements. */

@@ -156,7 +156,28 @@ static bool can(const struct cuda *cuda, const struct cuda_overlap *o) {
     const struct mt_overlap_operands *x = o->operands;
     return has_tile(cuda, o->problem, o->me) &&
            mt_overlap_fused_serves(o->problem, o->me, x->trans_a, x->trans_b, x->trans_out) && lies_well(x->a) &&
-           lies_well(x->b) && lies_well(x->out) && lies_well(x->whole);
+           lies_well(x->b) && lies_well(x->out) && lies_well(x->whole) && lies_well(x->extra) && lies_well(x->pre);
+}
+
+/* As in fused.cu: EPILOGUE, of those that mt_overlap_takes_epilogue. */
+static int epilogue_of(const struct cuda_overlap *o) {
+    switch (o->operands->epilogue) {
+    case MT_OP_add: return 1;
+    case MT_OP_gelu: return 2;
+    case MT_OP_relu: return 3;
+    default: return 0;
+    }
+}
+
+static bool activates(const struct cuda_overlap *o) {
+    return epilogue_of(o) > 1;
+}
+
+/* Bytes of a gather's results. */
+static int64_t result_bytes(const struct cuda_overlap *o) {
+    const struct mt_overlap *p = o->problem;
+    int64_t matrices = activates(o) ? 2 : 1;
+    return matrices * p->m * p->shares[o->me] * mt_type_size(p->out);
 }
 
 /* ---- puts by copy engines ---- */
@@ -229,6 +250,12 @@ static enum mt_status map_operands(const struct cuda_overlap *o, bool pairs, str
                          : place(o, r, MT_OVERLAP_SLOTS, copy, o->me * owned * width);
         st = map(&maps->to[copy][r], to, GEMM_ROW_BYTES / mt_type_size(type), gather ? STORE_ROWS : SEND_ROWS, err);
     }
+    for (int r = 0; r < p->n && activates(o) && !st;
+         r++) { /* instead of the other copy, which is the same in a gather */
+        const char *at = (const char *)x->pre + start_of(p->rows, r) * width * mt_type_size(type);
+        st = map(&maps->to[1][r], (struct gemm_matrix){type, at, p->rows[r], width, 1},
+                 GEMM_ROW_BYTES / mt_type_size(type), STORE_ROWS, err);
+    }
     return st || !mt_overlap_fused_adds(p) ? st : map_sums(o, maps, err);
 }
 
@@ -257,7 +284,8 @@ static struct cuda_fused_call make_call(const struct cuda_overlap *o, const stru
                                    .k = (int32_t)k,
                                    .columns = (int32_t)(gather ? p->shares[o->me] : p->cols),
                                    .owned = (int32_t)mt_overlap_owned(p, o->me, &first),
-                                   .watch = o->watch};
+                                   .watch = o->watch,
+                                   .bias = (CUdeviceptr)o->operands->extra};
     for (int r = 0; r < p->n; r++) {
         call.part[r] = o->parts[r];
         if (!gather && mt_overlap_contributes(p, r)) call.adds |= 1u << r;
@@ -276,23 +304,24 @@ static enum mt_status launch(const struct cuda_queue *queue, const struct cuda_o
     const struct gemm_tile *tile = gemm_tile_of(p->tile[0], p->tile[1]);
     struct cuda *cuda = queue->cuda;
     struct maps maps = {0};
-    char definitions[420];
+    char definitions[440], epilogue[24] = "";
     CUfunction kernel;
     int shared_bytes = gemm_tile_shared_bytes(cuda, tile, beside_bytes_of(p));
     /* Partial sums are read again soon, and leave as early as they can; where tiles add, what they add needs time to
      * come. */
     bool gather = p->form == MT_OVERLAP_GATHER, spread = gather || mt_overlap_fused_adds(p);
-    bool streamed = gather && gemm_streams(cuda, p->m * p->shares[o->me] * mt_type_size(p->out));
+    bool streamed = gather && gemm_streams(cuda, result_bytes(o));
     enum mt_status st = map_operands(o, pairs, &maps, err);
     if (st) return st;
+    if (epilogue_of(o)) snprintf(epilogue, sizeof epilogue, " -DEPILOGUE=%d", epilogue_of(o));
     snprintf(definitions, sizeof definitions,
              "-DTYPE=%s -DHALF=%s -DOUT=%s -DTURN_A=%d -DTURN_B=%d -DROWS=%d -DCOLUMNS=%d -DTOGETHER=%d -DSTAGES=%d "
              "-DSHARE=%d -DSPREAD=%d -DSTREAMED=%d -DACCUMULATE=0 -DWIRE=%s -DRESULT=%s -DRANKS=%d -DSIGNALS=%d "
-             "-DADDS=%d -DPUTTER=%d",
+             "-DADDS=%d -DPUTTER=%d%s",
              cuda_type(p->type), cuda_type(p->type), cuda_type(gather ? p->out : p->wire), o->operands->trans_a,
              !o->operands->trans_b, tile->rows, tile->columns, tile->together,
              gemm_tile_stages(cuda, tile, beside_bytes_of(p)), pairs, spread, streamed, cuda_type(p->wire),
-             cuda_type(p->out), p->n, !gather, mt_overlap_fused_adds(p), cuda_fused_has_putter(p));
+             cuda_type(p->out), p->n, !gather, mt_overlap_fused_adds(p), cuda_fused_has_putter(p), epilogue);
     if ((st = cuda_kernel(cuda, "fused", definitions, "overlap_fused", shared_bytes, &kernel, err))) return st;
     struct cuda_overlap_run run;
     if (p->engines) {

@@ -12,6 +12,7 @@ struct cuda_fused_call {
     int32_t ntiles, nboxes, nputs, npieces, copies, me, begun, slabs, k, columns, owned;
     uint32_t adds;
     struct cuda_watch watch;
+    CUdeviceptr bias;
 };
 
 /* Free the tables on the device, which will be closed. */

@@ -258,10 +258,10 @@ static void test_gathers(void) {
         lower_gathers(&fused, relu, rows, n);
         for (int r = 0; r < 3; r++) {
             const struct mt_lowered *low = fused.low[r];
-            CHECK_EQ(count_gathers(low, MT_OP_add), 0);
-            CHECK_EQ(count_gathers(low, activation), 0);
+            CHECK_EQ(count_gathers(low, MT_OP_add), 1);
+            CHECK_EQ(count_gathers(low, activation), 1);
             CHECK_EQ(count_gathers(low, slope), 0);
-            CHECK_EQ(count_kind(low, MT_LAST, activation), 1);
+            CHECK_EQ(count_kind(low, MT_LAST, activation), 0);
             CHECK_EQ(count_kind(low, MT_LAST, slope), 1);
         }
         release_gathers(&any);

@@ -39,8 +39,10 @@ struct piece_row {
 
 enum { MOST_RANKS = 8 };
 struct maps {
-    tensor_map a, b, staged[2];   /* of both copies of staging */
-    tensor_map to[2][MOST_RANKS]; /* gather: a rank's rows of the result; else this rank's slot there, both copies */
+    tensor_map a, b, staged[2]; /* of both copies of staging */
+    /* Gather: a rank's rows of the result; with an activation the second ones are of what is before that. Else this
+     * rank's slot there, both copies. */
+    tensor_map to[2][MOST_RANKS];
     /* Of tiles that add: what the peer sent, in both copies; this rank's rows of its result, and of where the peer gets
      * sums. */
     tensor_map slot[2], out, peer_sums[2];
@@ -66,6 +68,7 @@ struct call {
     int slabs, k, columns, owned;                   /* of the result; rows that this rank adds */
     u32 adds;                                       /* the ranks that have a part in sums */
     watch w;
+    const TYPE *bias; /* [columns], or null */
 };
 
 /* What a kernel knows of its epoch. */

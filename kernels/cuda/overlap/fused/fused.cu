@@ -8,6 +8,8 @@
  *   ADDS          1: some tiles add what the peer sent, and store the sum: of two ranks, all types halves of one kind
  *   PUTTER        1: rows are put to peers, by this kernel
  *   SHARE         0; or 1: tiles come in pairs of the same columns, which the two blocks of a cluster take
+ *   EPILOGUE      of a gather, whose result has a half type: 1: a bias is added; 2, 3: and gelu, relu is applied to
+ *                 the sums as they are rounded, which are stored too; 0, or left out: none
  *
  * Counters give out work, so that blocks need not all be resident: *tiles*, whose waits the warp that loads keeps, each
  * before the slab in the K loop that it is for; and *pieces* of boxes: rows put to a peer (gather; putter.cuh), all of
@@ -29,6 +31,10 @@
  * its own waits, and for the next pair's slabs, which await no flag where tiles are sent. So a pair awaits what its
  * tiles do, and the pairs before it in its cluster, which come before it in the table too. The last block sets the
  * counters back for the next launch. */
+#ifndef EPILOGUE
+#define EPILOGUE 0
+#endif
+#include "kernels/cuda/gemm/activation.cuh"
 #include "kernels/cuda/overlap/fused/call.cuh"
 #include "kernels/cuda/overlap/fused/movers.cuh"
 #include "kernels/cuda/overlap/fused/pairs.cuh"
@@ -38,7 +44,7 @@
  * that are sent at a time: 2 KiB of each multiprocessor fill the link between two H200s. */
 enum { SLOTS = 4, TURNS = 8, SEND_ROWS = 16, NEVER = 0x7fffffff };
 static_assert(SHARE <= 1 && (!SHARE || TOGETHER) && ACCUMULATE == 0 && !(SIGNALS && PUTTER) &&
-                  (!ADDS || (LATE > 0 && SIGNALS && RANKS == 2)),
+                  (!ADDS || (LATE > 0 && SIGNALS && RANKS == 2)) && (!EPILOGUE || (!SIGNALS && HALF_OUT)),
               "");
 
 /* ---- tiles ---- */
@@ -288,6 +294,37 @@ __device__ inline way_out make_way(u32 room, int group, hand &) {
 }
 #endif
 
+/* ---- epilogues ---- */
+
+/* A group: the bias of a tile's columns is in the L1 cache when it is added. */
+__device__ inline void fetch_bias(const run &r, int column) {
+    int line = (int)threadIdx.x % 128, at = column + line * 64;
+    if (line < COLUMNS / 64 && at < r.c.columns) asm volatile("prefetch.global.L1 [%0];" ::"l"(r.c.bias + at));
+}
+/* A thread has columns 8 n + 2 (lane % 4) and the next, for all n. The result has a multiple of 8 columns. */
+__device__ __forceinline__ void add_bias(const run &r, int column, float (&c)[HALVES][COLUMNS / 8][4]) {
+    const TYPE *bias = r.c.bias + column + threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < COLUMNS / 8; n++) {
+        u32 two = 0;
+        float left, right;
+        if (column + 8 * n < r.c.columns) asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(two) : "l"(bias + 8 * n));
+        unpair((const T *)0, two, left, right);
+#pragma unroll
+        for (int h = 0; h < HALVES; h++)
+            c[h][n][0] += left, c[h][n][1] += right, c[h][n][2] += left, c[h][n][3] += right;
+    }
+}
+/* A division here, as gelu_of has, would not fit into the registers beside two tiles. */
+struct activated {
+    __device__ inline u32 operator()(u32 two) const {
+        float x, y;
+        unpair((const T *)0, two, x, y);
+        return EPILOGUE == 2 ? ::pair((const T *)0, x * gelu_sigmoid(x), y * gelu_sigmoid(y))
+                             : ::pair((const T *)0, relu_of(x), relu_of(y));
+    }
+};
+
 /* What tiles add is asked for so many chunks ahead. */
 enum { AHEAD = CHUNKS / 2 };
 
@@ -328,13 +365,23 @@ __device__ inline void pass_begin(const run &r, const maps &maps, hand &h, passi
     now.adding++;
 #endif
 }
-/* Where a thread that leads stores itself: what is gathered is multiplied for the rank that has it. */
-__device__ inline void store_one(const run &r, const maps &maps, const hand &h, const passing &now, u32 chunk, int row,
+/* Where a thread that leads stores itself: what is gathered is multiplied for the rank that has it. `map`: of that
+ * rank's two. */
+__device__ inline void store_one(int map, const maps &maps, const hand &h, const passing &now, u32 chunk, int row,
                                  int column) {
     const tile_row &t = h.tile[now.slot];
     if (SHARE && t.more == EMPTY) return;
-    store_box(chunk, &maps.to[r.copy][t.to], t.column + column, t.row + now.first + row, 0);
+    store_box(chunk, &maps.to[map][t.to], t.column + column, t.row + now.first + row, 0);
 }
+#if EPILOGUE > 1
+/* Chunk i, a constant, of a tile before its activation, and after. */
+__device__ __forceinline__ void pass_activated(const maps &maps, const hand &h, const passing &now, const rounded &tile,
+                                               int i, way_out &out) {
+    store_chunk(tile, i, out, [&](u32 chunk, int row, int column) { store_one(1, maps, h, now, chunk, row, column); });
+    out.pass_written([&](u32 to) { chunk_write(tile.pair[chunk_row(i) / 64], chunk_column(i), to, activated{}); },
+                     [&](u32 chunk) { store_one(0, maps, h, now, chunk, chunk_row(i), chunk_column(i)); });
+}
+#endif
 /* All threads: the slot is free. */
 __device__ inline void pass_end(hand &h, const passing &now) {
     __syncwarp();
@@ -343,13 +390,17 @@ __device__ inline void pass_end(hand &h, const passing &now) {
 /* Chunk i, a constant, of a tile that is passed on late. */
 __device__ __forceinline__ void pass_late(const run &r, const maps &maps, hand &h, passing &now, const rounded &tile,
                                           int i, way_out &out) {
+#if EPILOGUE > 1
+    pass_activated(maps, h, now, tile, i, out);
+#else
 #if ADDS
     if (h.tile[now.slot].adds)
         add_late(r, maps, h, now, tile, i, out);
     else
 #endif
         store_chunk(tile, i, out,
-                    [&](u32 chunk, int row, int column) { store_one(r, maps, h, now, chunk, row, column); });
+                    [&](u32 chunk, int row, int column) { store_one(r.copy, maps, h, now, chunk, row, column); });
+#endif
     if (i == LATE - 1) pass_end(h, now);
 }
 
@@ -372,6 +423,7 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
             at.skip(r.c.slabs);
             continue;
         }
+        if (EPILOGUE) fetch_bias(r, h.tile[from.slot].column);
         float c[HALVES][COLUMNS / 8][4];
         int last = multiply_slabs(c, at, r.c.slabs, m, now.first, [&](int i) {
             if (turn) pass_late(r, maps, h, now, done, i, out);
@@ -379,11 +431,19 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
         if (!TOGETHER) give_turn(1 - group);
         multiply_finish(c, last, m);
         now.slot = from.slot;
+        if (EPILOGUE) add_bias(r, h.tile[now.slot].column, c);
         pass_begin(r, maps, h, now, out);
         if constexpr (LATE > 0) {
             done.set(c);
         } else {
-            store_tile(c, out, [&](u32 chunk, int row, int column) { store_one(r, maps, h, now, chunk, row, column); });
+#if EPILOGUE > 1
+            done.set(c);
+#pragma unroll
+            for (int i = 0; i < TILE_CHUNKS; i++) pass_activated(maps, h, now, done, i, out);
+#else
+            store_tile(c, out,
+                       [&](u32 chunk, int row, int column) { store_one(r.copy, maps, h, now, chunk, row, column); });
+#endif
             pass_end(h, now);
         }
     }
