@@ -1,8 +1,8 @@
 /* Overlapped GEMMs by chunks, by NCCL, and in one kernel, on GPUs, each rank a process: ragged shares of all forms and
- * types on windows that the ranks map of each other, ten epochs, some captured, with outputs, scratch and staging
- * poisoned; compared with a GEMM in f64, equal bits in all epochs, replicas equal. NCCL gives the bits of chunks, also
- * where the window reaches no peer. A rank that stays away is named. Ranks share a GPU where there are too few: then
- * NCCL is told that they are on different hosts. ranks: 2 3 */
+ * types on windows that the ranks map of each other, gathers with epilogues, ten epochs, some captured, with outputs,
+ * scratch and staging poisoned; compared with a GEMM in f64, equal bits in all epochs, replicas equal. NCCL gives the
+ * bits of chunks, also where the window reaches no peer. A rank that stays away is named. Ranks share a GPU where there
+ * are too few: then NCCL is told that they are on different hosts. ranks: 2 3 */
 #include <math.h>
 #include <mpi.h>
 
@@ -61,7 +61,7 @@ static void barrier(struct mt_window *window) {
 }
 
 struct memory {
-    void *a, *b, *out, *whole, *scratch;
+    void *a, *b, *extra, *out, *pre, *whole, *scratch;
     int64_t out_bytes, whole_bytes, poisoned_bytes;
 };
 
@@ -79,21 +79,30 @@ static struct memory make_memory(const struct job *job) {
     m.b = on_device(b, (gather ? p->k * share : share * p->cols) * size);
     free(a);
     free(b);
+    const struct mt_op_epilogue *info = mt_op_epilogue(job->epilogue);
+    int64_t extra_rows = !info ? 0 : info->bias ? 1 : p->m;
+    void *extra = job_matrix(p, info && info->bias ? 2 : 3, 0, extra_rows, at, share, false);
+    m.extra = on_device(extra, extra_rows * share * size);
+    free(extra);
     mt_overlap_extent(p, rank, MT_OVERLAP_OUT, extent);
     m.out_bytes = extent[0] * extent[1] * mt_type_size(p->out);
     m.whole_bytes = p->keep ? p->m * p->k * size : 0;
     m.poisoned_bytes = mt_overlap_lay_out_scratch(p, rank, NULL, &places);
     struct mt_err err = MT_ERR_INIT;
     CHECK_OK(mt_device_alloc(device, m.out_bytes + 1, &m.out, &err), err);
+    CHECK_OK(mt_device_alloc(device, m.out_bytes + 1, &m.pre, &err), err);
     CHECK_OK(mt_device_alloc(device, m.whole_bytes + 1, &m.whole, &err), err);
-    CHECK_OK(mt_device_alloc(device, mt_device_overlap_scratch_bytes(device, p, rank, 0), &m.scratch, &err), err);
+    CHECK_OK(mt_device_alloc(device, mt_device_overlap_scratch_bytes(device, p, rank, job->epilogue), &m.scratch, &err),
+             err);
     return m;
 }
 
 static void free_memory(struct memory *m) {
     mt_device_free(device, m->a);
     mt_device_free(device, m->b);
+    mt_device_free(device, m->extra);
     mt_device_free(device, m->out);
+    mt_device_free(device, m->pre);
     mt_device_free(device, m->whole);
     mt_device_free(device, m->scratch);
 }
@@ -123,19 +132,22 @@ static void check_no_poison(const struct job *job, const void *out, int64_t byte
 static uint64_t look(const struct job *job, const struct memory *m, bool first, const char *what) {
     struct mt_err err = MT_ERR_INIT;
     void *out = malloc((size_t)m->out_bytes + 1), *whole = malloc((size_t)m->whole_bytes + 1);
+    void *pre = malloc((size_t)m->out_bytes + 1);
     CHECK_OK(mt_device_copy_out(device, out, m->out, m->out_bytes, &err), err);
+    CHECK_OK(mt_device_copy_out(device, pre, m->pre, m->out_bytes, &err), err);
     CHECK_OK(mt_device_copy_out(device, whole, m->whole, m->whole_bytes, &err), err);
     if (job->problem.m * job->problem.cols * job->problem.k > MOST_TERMS)
         check_no_poison(job, out, m->out_bytes, what);
     else if (first)
-        job_compare(job, rank, out, NULL, job->problem.tf32 ? 0x1p-9 : 0, what);
+        job_compare(job, rank, out, pre, job->problem.tf32 ? 0x1p-9 : 0, what);
     if (m->whole_bytes) {
         void *want = job_matrix(&job->problem, 0, 0, job->problem.m, 0, job->problem.k, false);
         CHECK(!memcmp(whole, want, (size_t)m->whole_bytes), "%s, rank %d: the gathered operand", what, rank);
         free(want);
     }
-    uint64_t sum = job_checksum(out, m->out_bytes);
+    uint64_t sum = job_checksum(out, m->out_bytes) + 3 * job_checksum(pre, m->out_bytes);
     free(out);
+    free(pre);
     free(whole);
     return sum;
 }
@@ -178,12 +190,16 @@ static uint64_t test_job(const struct job *job, int number, enum mt_overlap_how 
                                                 .trans_out = job->trans_out,
                                                 .whole = m.whole,
                                                 .out = m.out,
+                                                .epilogue = job->epilogue,
+                                                .extra = m.extra,
+                                                .pre = m.pre,
                                                 .scratch = m.scratch,
                                                 .what = what}};
     const char *part = mt_device_window_part(window, rank);
     for (int e = 1; e <= JOB_EPOCHS; e++) {
         uint64_t launch;
         poison(m.out, m.out_bytes);
+        poison(m.pre, m.out_bytes);
         poison(m.whole, m.whole_bytes);
         poison(m.scratch, m.poisoned_bytes);
         if (e == 1 || number % 3 == 0) {
@@ -261,6 +277,41 @@ static void test_busy(enum mt_overlap_form form, int slabs, bool engines) {
     CHECK(test_job(&job, NUMBER + 3, MT_OVERLAP_FUSED, 0) == eager, "captured: other bits");
 }
 
+/* A gather with each epilogue, by chunks and by NCCL with the same bits; of a large one those that one kernel has. */
+static void test_epilogues(const struct job *gather, int number, int64_t rows) {
+    for (int e = 0; e < JOB_NEPILOGUES; e++) {
+        struct job job = *gather;
+        job_end(&job, job_epilogues[e]);
+        uint64_t chunks = test_job(&job, number, MT_OVERLAP_CHUNKS, rows);
+        CHECK(test_job(&job, number, MT_OVERLAP_NCCL, rows) == chunks || !rows, "job %d: NCCL gives other bits",
+              number);
+    }
+}
+
+static void test_large_epilogues(bool has_fused) {
+    struct job large = {.problem = {.form = MT_OVERLAP_GATHER,
+                                    .n = nranks,
+                                    .k = 520,
+                                    .type = MT_BF16,
+                                    .out = MT_BF16,
+                                    .wire = MT_BF16,
+                                    .tile = {128, 256},
+                                    .chunk = 100}};
+    for (int r = 0; r < nranks; r++) {
+        large.problem.m += large.rows[r] = 256 + 72 * r;
+        large.problem.cols += large.shares[r] = 192 + 64 * r;
+    }
+    for (int e = 0; e < JOB_NEPILOGUES; e++) {
+        struct job job = large;
+        job.problem.rows = job.rows, job.problem.shares = job.shares;
+        job_end(&job, job_epilogues[e]);
+        test_job(&job, 2000 + e, MT_OVERLAP_CHUNKS, 256);
+        job.problem.how = MT_OVERLAP_FUSED;
+        if (has_fused && mt_overlap_takes_epilogue(&job.problem, false, job.epilogue))
+            test_job(&job, 2010 + e, MT_OVERLAP_FUSED, 0);
+    }
+}
+
 /* The last rank does not come: all others end by the deadline, and say for whom and what they waited. */
 static void test_silence(void) {
     struct job job;
@@ -322,6 +373,7 @@ int main(int argc, char **argv) {
         uint64_t nccl = test_job(&job, number, MT_OVERLAP_NCCL, rows);
         bool alike = rows && !mt_overlap_gemms_add(&job.problem); /* NCCL's chunks round them before */
         CHECK(!alike || chunks == nccl, "job %d: NCCL gives other bits", number);
+        if (job.problem.form == MT_OVERLAP_GATHER) test_epilogues(&job, number, rows);
         if (rank == 0) printf("job %d: ok\n", number), fflush(stdout);
     }
     for (int form = 0; form < MT_OVERLAP_NFORMS; form++) {
@@ -329,6 +381,7 @@ int main(int argc, char **argv) {
         test_large((enum mt_overlap_form)form, MT_OVERLAP_NCCL);
         if (facts.capability == 90) test_large((enum mt_overlap_form)form, MT_OVERLAP_FUSED);
     }
+    test_large_epilogues(facts.capability == 90);
     if (facts.capability == 90) {
         test_busy(MT_OVERLAP_GATHER, 0, false);
         test_busy(MT_OVERLAP_GATHER, 8, false);

@@ -77,7 +77,7 @@ struct gpu_rank {
     struct mt_overlap_operands operands;
     struct cuda_overlap overlap;
     char *window;
-    void *a, *b, *out, *whole;
+    void *a, *b, *out, *whole, *extra, *pre; /* extra: as large as out, whatever it is */
     int64_t b_bytes, bytes[MT_OVERLAP_NBUFFERS];
     CUdeviceptr words; /* aborted, stalled[4] */
 };
@@ -123,14 +123,22 @@ static void make_ranks(struct gpu_ranks *g, const struct mt_overlap *p, bool tra
         rank->b_bytes = (p->form == MT_OVERLAP_GATHER ? p->k * p->shares[r] : p->shares[r] * p->cols) * size;
         rank->a = gpu_alloc(rank->bytes[MT_OVERLAP_A]), rank->b = gpu_alloc(rank->b_bytes);
         rank->out = gpu_alloc(rank->bytes[MT_OVERLAP_OUT]), rank->whole = gpu_alloc(rank->bytes[MT_OVERLAP_WHOLE]);
+        rank->extra = gpu_alloc(rank->bytes[MT_OVERLAP_OUT]), rank->pre = gpu_alloc(rank->bytes[MT_OVERLAP_OUT]);
         rank->window = gpu_alloc(mt_overlap_window_bytes(p));
         rank->words = (CUdeviceptr)gpu_alloc(5 * 8);
         rank->cuda = cuda_of(device)->cuda;
         rank->cuda.nsm /= p->n;
         rank->queue = (struct cuda_queue){.cuda = &rank->cuda};
         GPU(gpu.stream_new(&rank->queue.stream, CU_STREAM_NON_BLOCKING));
-        rank->operands = (struct mt_overlap_operands){
-            .a = rank->a, .b = rank->b, .out = rank->out, .whole = rank->whole, .trans_a = trans_a, .trans_b = trans_b};
+        rank->operands = (struct mt_overlap_operands){.a = rank->a,
+                                                      .b = rank->b,
+                                                      .out = rank->out,
+                                                      .whole = rank->whole,
+                                                      .extra = rank->extra,
+                                                      .pre = rank->pre,
+                                                      .trans_a = trans_a,
+                                                      .trans_b = trans_b,
+                                                      .what = "GEMM"};
         rank->overlap =
             (struct cuda_overlap){.problem = p,
                                   .schedule = &rank->schedule,
@@ -147,7 +155,8 @@ static void make_ranks(struct gpu_ranks *g, const struct mt_overlap *p, bool tra
 static void free_ranks(struct gpu_ranks *g) {
     for (int r = 0; r < g->problem->n; r++) {
         struct gpu_rank *rank = &g->rank[r];
-        void *memory[] = {rank->a, rank->b, rank->out, rank->whole, rank->window, (void *)rank->words};
+        void *memory[] = {rank->a,     rank->b,   rank->out,    rank->whole,
+                          rank->extra, rank->pre, rank->window, (void *)rank->words};
         mt_overlap_schedule_release(&rank->schedule);
         for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) mt_device_free(device, memory[i]);
         gpu.stream_free(rank->queue.stream);

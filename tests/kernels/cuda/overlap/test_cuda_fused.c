@@ -1,6 +1,7 @@
 /* Overlapped GEMMs in one kernel, of several ranks on one GPU, against fp64: each form, ragged and empty shares, odd
- * extents, types, transposes and tiles; ten epochs with equal bits, results and staging poisoned; as graphs; and
- * without a peer, which ends by the deadline and names the flag. It is long for its list of problems. */
+ * extents, types, transposes and tiles; gathers with epilogues too; ten epochs with equal bits, results and staging
+ * poisoned; as graphs; and without a peer, which ends by the deadline and names the flag. It is long for its list of
+ * problems. */
 #include "tests/kernels/cuda/overlap/one_gpu.h"
 
 static const uint64_t seed = 20261123;
@@ -14,6 +15,7 @@ struct job {
     int64_t tile[2], chunk;
     int mix, slabs;
     bool direct, keep, trans_a, trans_b, joint;
+    enum mt_op_kind epilogue;
 };
 
 static const struct job jobs[] = {
@@ -612,8 +614,13 @@ static struct mt_overlap problem_of(const struct job *j) {
 /* ---- the reference: A and B as rounded to the type, the product, and the magnitudes of what is rounded ---- */
 
 struct reference {
-    double *a, *b, *y, *error; /* error: what rounding may add up to */
+    double *a, *b, *y, *error;      /* error: what rounding may add up to */
+    double *bias, *pre, *pre_error; /* of an epilogue: before the activation */
 };
+
+static bool activates(const struct job *j) {
+    return j->epilogue == MT_OP_gelu || j->epilogue == MT_OP_relu;
+}
 
 static int64_t start_of(const int64_t *shares, int r) {
     int64_t start = 0;
@@ -635,8 +642,28 @@ static double *random_matrix(const struct job *j, int64_t count, uint64_t stream
     return x;
 }
 
+/* A row of sums gets its bias and its activation. What is activated has been rounded; GELU is nowhere steeper than
+ * 1.13. */
+static void apply_epilogue(const struct job *j, const struct reference *want, int64_t row) {
+    for (int64_t c = 0; c < j->cols && j->epilogue; c++) {
+        double *y = &want->y[row * j->cols + c], *error = &want->error[row * j->cols + c], pre = *y + want->bias[c];
+        *error += epsilon(j->out) * fabs(want->bias[c]);
+        want->pre[row * j->cols + c] = pre, want->pre_error[row * j->cols + c] = *error;
+        *y = pre;
+        if (!activates(j)) continue;
+        if (j->epilogue == MT_OP_relu) *y = fmax(pre, 0);
+        if (j->epilogue == MT_OP_gelu)
+            *y = pre / 2 * (1 + tanh(0.79788456080286536 * (pre + 0.044715 * pre * pre * pre)));
+        *error = 1.13 * *error + epsilon(j->out) * fabs(*y) + 1e-5 * fabs(pre);
+    }
+}
+
 static struct reference make_reference(const struct job *j) {
-    struct reference want = {random_matrix(j, j->m * j->k, 1), random_matrix(j, j->k * j->cols, 2), NULL, NULL};
+    struct reference want = {
+        random_matrix(j, j->m * j->k, 1), random_matrix(j, j->k * j->cols, 2), NULL, NULL, NULL, NULL, NULL};
+    want.bias = random_matrix(j, j->cols, 3);
+    want.pre = mt_calloc((size_t)(j->m * j->cols), sizeof *want.pre);
+    want.pre_error = mt_calloc((size_t)(j->m * j->cols), sizeof *want.pre_error);
     want.y = mt_calloc((size_t)(j->m * j->cols), sizeof *want.y);
     want.error = mt_calloc((size_t)(j->m * j->cols), sizeof *want.error);
     bool sums = j->form != MT_OVERLAP_GATHER;
@@ -658,6 +685,7 @@ static struct reference make_reference(const struct job *j) {
             bool twice = j->form == MT_OVERLAP_REDUCE && !j->direct; /* the sum goes over the wire as well */
             error[c] += (epsilon(j->out) + (twice ? 2 * epsilon(j->wire) : 0)) * fabs(y[c]) + 1e-5 * sqrt((double)j->k);
         }
+        apply_epilogue(j, &want, i);
         free(line);
     }
     return want;
@@ -685,6 +713,8 @@ static void upload_all(const struct job *j, struct gpu_ranks *g, const struct re
         int64_t b[4] = {gather ? 0 : share, gather ? j->k : width, gather ? share : 0, gather ? width : j->cols};
         upload(j, g->rank[r].a, want->a, j->k, a, j->trans_a);
         upload(j, g->rank[r].b, want->b, j->cols, b, j->trans_b);
+        if (j->epilogue) upload(j, g->rank[r].extra, want->bias, j->cols, (int64_t[]){0, 1, share, width}, false);
+        g->rank[r].operands.epilogue = j->epilogue;
     }
 }
 
@@ -693,6 +723,7 @@ static void upload_all(const struct job *j, struct gpu_ranks *g, const struct re
 static void poison(struct gpu_ranks *g) {
     for (int r = 0; r < g->problem->n; r++) {
         gpu_fill(g->rank[r].out, 0xff, g->rank[r].bytes[MT_OVERLAP_OUT]);
+        gpu_fill(g->rank[r].pre, 0xff, g->rank[r].bytes[MT_OVERLAP_OUT]);
         gpu_fill(g->rank[r].whole, 0xff, g->rank[r].bytes[MT_OVERLAP_WHOLE]);
     }
     GPU(gpu.context_sync());
@@ -709,16 +740,19 @@ static void sync_all(struct gpu_ranks *g) {
     }
 }
 
-/* All that a rank has got: its result, then A where it is kept. To be freed. */
+/* All that a rank has got: its result, then A where it is kept, and what is before an activation, else poison. To be
+ * freed. */
 static char *results_of(const struct gpu_rank *rank, int64_t *bytes) {
     int64_t out = rank->bytes[MT_OVERLAP_OUT], whole = rank->bytes[MT_OVERLAP_WHOLE];
-    char *host = mt_malloc((size_t)(*bytes = out + whole) + 1);
+    char *host = mt_malloc((size_t)(*bytes = 2 * out + whole) + 1);
+    if (out) CHECK_OK(mt_device_copy_out(device, host + out + whole, rank->pre, out, &err), err);
     if (out) CHECK_OK(mt_device_copy_out(device, host, rank->out, out, &err), err);
     if (whole) CHECK_OK(mt_device_copy_out(device, host + out, rank->whole, whole, &err), err);
     return host;
 }
 
-static int wrong_elements(const struct job *j, int r, const char *got, const struct reference *want) {
+/* Elements of a rank's result, or of what is before its activation, that are not as wanted. */
+static int wrong_results(const struct job *j, int r, const char *got, const double *want, const double *error) {
     bool gather = j->form == MT_OVERLAP_GATHER, all = gather || j->form == MT_OVERLAP_REDUCE;
     int64_t first = all ? 0 : start_of(j->rows, r), rows = all ? j->m : j->rows[r];
     int64_t col = gather ? start_of(j->shares, r) : 0, cols = gather ? j->shares[r] : j->cols;
@@ -727,12 +761,20 @@ static int wrong_elements(const struct job *j, int r, const char *got, const str
         for (int64_t c = 0; c < cols; c++) {
             double y = mt_type_load(j->out, got, i * cols + c);
             int64_t at = (first + i) * j->cols + col + c;
-            if (fabs(y - want->y[at]) <= want->error[at]) continue;
+            if (fabs(y - want[at]) <= error[at]) continue;
             if (!wrong++)
                 fprintf(stderr, "%s, %s: rank %d [%lld, %lld] is %g, not %g +- %g\n", mt_overlap_name(j->form), j->name,
-                        r, (long long)i, (long long)c, y, want->y[at], want->error[at]);
+                        r, (long long)i, (long long)c, y, want[at], error[at]);
         }
-    const char *whole = got + rows * cols * mt_type_size(j->out);
+    return wrong;
+}
+
+static int wrong_elements(const struct job *j, int r, const struct gpu_rank *rank, const char *got,
+                          const struct reference *want) {
+    int wrong = wrong_results(j, r, got, want->y, want->error);
+    const char *whole = got + rank->bytes[MT_OVERLAP_OUT], *pre = whole + rank->bytes[MT_OVERLAP_WHOLE];
+    if (activates(j)) wrong += wrong_results(j, r, pre, want->pre, want->pre_error);
+    for (int64_t i = 0; i < rank->bytes[MT_OVERLAP_OUT] && !activates(j); i++) wrong += pre[i] != (char)0xff;
     for (int64_t i = 0; j->keep && i < j->m * j->k; i++) {
         double a = mt_type_load(j->type, whole, i);
         if (a == want->a[i]) continue;
@@ -750,7 +792,7 @@ static int compare(const struct job *j, struct gpu_ranks *g, const struct refere
         int64_t bytes;
         char *got = results_of(&g->rank[r], &bytes);
         if (!before[r]) {
-            wrong += wrong_elements(j, r, got, want);
+            wrong += wrong_elements(j, r, &g->rank[r], got, want);
             before[r] = got;
             wrong += j->form == MT_OVERLAP_REDUCE && memcmp(got, before[0], (size_t)bytes);
             continue;
@@ -795,7 +837,42 @@ static int runs_job(const struct job *j) {
     }
     free_ranks(&g);
     free(want.a), free(want.b), free(want.y), free(want.error);
+    free(want.bias), free(want.pre), free(want.pre_error);
     return wrong;
+}
+
+/* The job; and if it is a gather, with GELU, and with a bias or ReLU in turns. */
+static int runs_all(int i) {
+    const enum mt_op_kind epilogues[] = {0, MT_OP_gelu, i % 2 ? MT_OP_relu : MT_OP_add};
+    int wrong = 0;
+    for (int e = 0; e < 3; e++) {
+        struct job j = jobs[i];
+        j.epilogue = epilogues[e];
+        if (e) j.out = j.type;
+        struct mt_overlap p = problem_of(&j);
+        p.how = MT_OVERLAP_FUSED;
+        if (e && !mt_overlap_takes_epilogue(&p, false, j.epilogue)) continue;
+        int more = runs_job(&j);
+        if (more)
+            fprintf(stderr, "FAILED %s, %s%s%s: %d\n", mt_overlap_name(j.form), j.name, e ? ", " : "",
+                    e ? mt_op_info[j.epilogue].name : "", more);
+        wrong += more;
+    }
+    return wrong;
+}
+
+/* It has no slopes, which lowering leaves out: another says so. */
+static void refuses_slopes(void) {
+    const int64_t rows[] = {256, 256}, shares[] = {256, 256};
+    const struct mt_overlap p = {MT_OVERLAP_GATHER, 2,       512,     512,        512,         rows, shares,
+                                 MT_BF16,           MT_BF16, MT_BF16, {128, 256}, .chunk = 128};
+    struct gpu_ranks g;
+    make_ranks(&g, &p, false, false, 1);
+    g.rank[0].operands.epilogue = MT_OP_gelu_grad;
+    CHECK_EQ(fused->queue(&g.rank[0].queue, &g.rank[0].overlap, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "no gelu_grad as its epilogue"), "%s", err.text);
+    err = (struct mt_err)MT_ERR_INIT;
+    free_ranks(&g);
 }
 
 /* Only rank 0 of two runs: it gives up, and what it names is one of its flags, which is behind. */
@@ -862,13 +939,12 @@ int main(int argc, char **argv) {
     int wrong = 0;
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         if (argc > 1 && strtoll(argv[1], NULL, 10) != (long long)i) continue;
-        int more = runs_job(&jobs[i]);
-        if (more) fprintf(stderr, "FAILED %s, %s: %d\n", mt_overlap_name(jobs[i].form), jobs[i].name, more);
-        wrong += more;
+        wrong += runs_all((int)i);
     }
     CHECK_EQ(wrong, 0);
     if (argc > 1) return 0;
     refuses_unaligned();
+    refuses_slopes();
     for (enum mt_overlap_form form = 0; form < MT_OVERLAP_NFORMS; form++) lacks_peer(form);
     mt_device_close(device);
     return 0;
