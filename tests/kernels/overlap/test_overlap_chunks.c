@@ -173,6 +173,38 @@ static void test_gemms(const struct mt_overlap *p, int me, const struct mt_overl
     }
 }
 
+/* With an epilogue they are calls of fused_matmul on the same operands; what it reads and writes counts for the
+ * alignment, a bias from its begin, others from the chunk's rows. */
+static void test_epilogues(const struct mt_overlap *p, int me, const struct mt_overlap_chunks *c) {
+    const bool straight[3] = {false, false, false};
+    struct mt_err err = MT_ERR_INIT;
+    int64_t size = mt_type_size(p->type);
+    for (int i = 0; i < c->nchunks; i++)
+        for (int e = 0; e < JOB_NEPILOGUES; e++)
+            for (int moved = 0; moved < 3; moved++) {
+                const struct mt_overlap_tile *box = &c->chunks[i].box;
+                const struct mt_op_epilogue *info = mt_op_epilogue(job_epilogues[e]);
+                const int64_t at[5] = {256, 256, 256, 256 + (moved == 1 ? size : 0), 256 + (moved == 2 ? size : 0)};
+                struct mt_overlap_gemm g, plain;
+                if (!mt_overlap_takes_epilogue(p, false, info->kind)) continue;
+                if (!mt_overlap_chunk_gemm(p, me, straight, info->kind, at, &c->chunks[i], &g)) continue;
+                CHECK(mt_overlap_chunk_gemm(p, me, straight, 0, at, &c->chunks[i], &plain), "without");
+                CHECK_EQ(g.call.kind, MT_OP_fused_matmul);
+                CHECK_EQ(g.call.nin, info->nin);
+                CHECK_EQ(g.call.nout, info->nout);
+                CHECK_EQ(g.attr.epilogue, info->kind);
+                CHECK_OK(mt_call_check(&g.call, &err), err);
+                CHECK(!memcmp(g.out[0].extent, plain.out[0].extent, sizeof g.out[0].extent), "other extents");
+                uintptr_t bits = (uintptr_t)plain.call.in[0].data, extra = moved == 1 ? (uintptr_t)size : 0;
+                uintptr_t row = (uintptr_t)(p->shares[me] * size), first = (uintptr_t)box->row * row;
+                if (!info->bias) extra = (extra + first) | row;
+                if (info->nout > 1) extra |= ((moved == 2 ? (uintptr_t)size : 0) + first) | row;
+                bits |= extra;
+                uintptr_t mine = (uintptr_t)g.call.in[0].data;
+                CHECK_EQ(mine & -mine, bits & -bits);
+            }
+}
+
 /* ---- GEMMs that add ---- */
 
 static const struct mt_overlap_chunk *sum_of(const struct mt_overlap_chunks *chunks,
@@ -251,6 +283,7 @@ static void test_job(const struct job *job, int number) {
         mt_overlap_chunks_make(&ranks[r].schedule, most, &ranks[r].chunks);
         test_cover(&ranks[r].schedule, &ranks[r].chunks, most);
         test_gemms(p, r, &ranks[r].schedule, &ranks[r].chunks);
+        test_epilogues(p, r, &ranks[r].chunks);
         ranks[r].flags = calloc((size_t)mt_overlap_nflags(p) + 1, sizeof(int64_t));
     }
     run_all(p, ranks, number);
