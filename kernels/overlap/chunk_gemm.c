@@ -66,11 +66,8 @@ bool mt_overlap_chunk_gemm(const struct mt_overlap *p, int me, const bool transp
     if (box->kind != MT_TILE_MATMUL || !m || !n || !k) return false;
     struct side a = side_of(p, me, box->from, box->from_row, 0), b = {at[1], (trans_b ? k : n) * size};
     struct side y = direct ? result_side(p, me, box, transposed[2]) : (struct side){0, n * mt_type_size(MT_F32)};
-    /* Of an epilogue: a bias as a whole, x and pre as the result. */
-    const struct mt_op_epilogue *info = mt_op_epilogue(epilogue);
-    struct side extra = {info ? at[3] : 0, 0}, pre = {0, 0};
-    if (info && !info->bias) extra = (struct side){at[3] + y.at, y.row};
-    if (info && info->nout > 1) pre = (struct side){at[4] + y.at, y.row};
+    /* Rows of x and of `pre` are as far apart as those of the result. */
+    struct side extra = {epilogue ? at[3] : 0, 0}, pre = {epilogue ? at[4] : 0, 0};
     if (trans_a) a = (struct side){box->from_row * size, p->m * size};
     if (box->from == MT_OVERLAP_A) a.at += at[0];
     if (direct && box->to == MT_OVERLAP_OUT) y.at += at[2];
