@@ -184,7 +184,8 @@ static void test_epilogues(const struct mt_overlap *p, int me, const struct mt_o
             for (int moved = 0; moved < 3; moved++) {
                 const struct mt_overlap_tile *box = &c->chunks[i].box;
                 const struct mt_op_epilogue *info = mt_op_epilogue(job_epilogues[e]);
-                const int64_t at[5] = {256, 256, 256, 256 + (moved == 1 ? size : 0), 256 + (moved == 2 ? size : 0)};
+                int64_t by[2] = {moved == 1 ? size : 0, moved == 2 && info->nout > 1 ? size : 0};
+                const int64_t at[5] = {256, 256, 256, 256 + by[0], info->nout > 1 ? 256 + by[1] : 0};
                 struct mt_overlap_gemm g, plain;
                 if (!mt_overlap_takes_epilogue(p, false, info->kind)) continue;
                 if (!mt_overlap_chunk_gemm(p, me, straight, info->kind, at, &c->chunks[i], &g)) continue;
@@ -195,10 +196,10 @@ static void test_epilogues(const struct mt_overlap *p, int me, const struct mt_o
                 CHECK_EQ(g.attr.epilogue, info->kind);
                 CHECK_OK(mt_call_check(&g.call, &err), err);
                 CHECK(!memcmp(g.out[0].extent, plain.out[0].extent, sizeof g.out[0].extent), "other extents");
-                uintptr_t bits = (uintptr_t)plain.call.in[0].data, extra = moved == 1 ? (uintptr_t)size : 0;
+                uintptr_t bits = (uintptr_t)plain.call.in[0].data, extra = (uintptr_t)by[0];
                 uintptr_t row = (uintptr_t)(p->shares[me] * size), first = (uintptr_t)box->row * row;
                 if (!info->bias) extra = (extra + first) | row;
-                if (info->nout > 1) extra |= ((moved == 2 ? (uintptr_t)size : 0) + first) | row;
+                if (info->nout > 1) extra |= ((uintptr_t)by[1] + first) | row;
                 bits |= extra;
                 uintptr_t mine = (uintptr_t)g.call.in[0].data;
                 CHECK_EQ(mine & -mine, bits & -bits);
