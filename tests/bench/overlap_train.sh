@@ -72,7 +72,7 @@ END
   awk -v rules="${rules%,\\n}\n" '
     /^  "rules": \[/ { print; printf "%s", rules; inside = 1 }
     inside && /^  \]/ { inside = 0 }
-    /"kind": "Broadcast"/ { next }
+    /"kind": "(Broadcast|AllToAll)"/ { next } # which it has no use for then
     !inside' "$1" | sed -z 's/,\n  \]/\n  ]/g'
 }
 # overlapped FORMS ROWS FILE: another decision, and how each shape runs (see `motley plan --document`)
