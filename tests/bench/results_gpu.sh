@@ -5,7 +5,8 @@
 #
 #   right     tests on GPUs: by how many ranks, code (0: passed, 77: skipped), seconds; two at a time on pairs of GPUs
 #   agree     one GPU, all of them and the CPU train the same; ranks that are killed or stopped; equal bits of REPEATS runs
-#   overlap   GEMMs and their collectives at SHAPES, and with SHARES
+#   overlap   GEMMs and their collectives at SHAPES, and with SHARES ("5:3 7:1"), beside OVERLAP_PEER, a script that is
+#             run as `torchrun OVERLAP_PEER SHAPE...`
 #   train     overlap_train.sh equal unequal tensor samples
 #   scaling   scaling_gpu.sh equal unequal, 124M, beside PEER
 #   large     1558M with states in shares, on one GPU each and together
@@ -51,16 +52,16 @@ agree() {
 }
 
 overlap() {
-  local shapes=() shape form share
-  for shape in ${SHAPES:-8192,1024,8192 8192,2048,8192 8192,4096,8192 8192,8192,8192 8192,14336,4096 8192,4096,14336}; do
-    shapes+=(--shape "$shape")
-  done
+  local shapes=() shape form share all
+  read -ra all <<<"${SHAPES:-8192,1024,8192 8192,2048,8192 8192,4096,8192 8192,8192,8192 8192,14336,4096 8192,4096,14336}"
+  for shape in "${all[@]}"; do shapes+=(--shape "$shape"); done
   for form in gather scatter reduce; do
     for share in "" ${SHARES:-}; do
       mpirun --bind-to none -n "$n" "$motley" bench overlap --device cuda --form "$form" "${shapes[@]}" \
         --seconds "${SECONDS_EACH:-1}" ${share:+--shares "$share"} 2>&1
     done
   done
+  [ -z "${OVERLAP_PEER:-}" ] || torchrun --nproc-per-node "$n" "$OVERLAP_PEER" "${all[@]}" 2>"$work/peer.txt" || tail -n 3 "$work/peer.txt"
 }
 
 train() { RANKS=$n tests/bench/overlap_train.sh equal unequal tensor samples; }
