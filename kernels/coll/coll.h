@@ -19,8 +19,8 @@
  * its receive buffer column `me` packed. Send/Recv is an all_to_all with few non-zeros.
  *
  * Sums, and maxima, of wire type `wire` are accumulated in type `acc`: f64 for f64, else f32. The working buffer is of
- * type `acc`; what is sent is rounded to `wire`. NCCL, which adds by itself, also takes halves as `acc`: then nothing
- * is converted, and sums are rounded as often as NCCL passes them on. Where all ranks must end with the same bits (all
+ * type `acc`; what is sent is rounded to `wire`. NCCL adds in the wire type, so its `acc` is `wire`: then nothing is
+ * converted, and sums are rounded as often as NCCL passes them on. Where all ranks must end with the same bits (all
  * kinds but reduce_scatter) the owner of a block rounds its own copy too. An all_to_all only moves data; a reduction of
  * what was received is done by unpacking (kernels/device/device.h).
  *
@@ -47,6 +47,11 @@ const char *mt_coll_name(enum mt_coll_kind kind); /* "AllReduce", ... */
 /* Whether it reduces (sum, maximum): then its wire type may be narrower than the accumulation type. */
 static inline bool mt_coll_reduces(enum mt_coll_kind kind) {
     return kind == MT_ALL_REDUCE || kind == MT_REDUCE_SCATTER;
+}
+
+/* The type of the working buffer. wire_sums: who reduces adds in the wire type. */
+static inline enum mt_type mt_coll_acc(enum mt_coll_kind kind, enum mt_type wire, bool wire_sums) {
+    return mt_coll_reduces(kind) && !wire_sums ? mt_type_acc(wire) : wire;
 }
 
 struct mt_coll {

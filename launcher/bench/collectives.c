@@ -74,11 +74,11 @@ static enum mt_status run_case(struct mt_bench *b, struct mt_stream *stream, enu
     for (int i = 0; i < n; i++) r.group[i] = i;
     for (int i = 0; i < cells; i++)
         r.counts[i] = pair ? (i == 1 ? count : 0) : count * (i + 1) / cells - count * i / cells;
-    bool reduces = mt_coll_reduces(kind);
+    bool reduces = mt_coll_reduces(kind), gpu = !strcmp(mt_device_kind(b->device), "cuda");
     r.call.problem = (struct mt_coll){.kind = kind,
                                       .reduce = reduces ? MT_SUM : MT_REDUCE_NONE,
                                       .wire = wire,
-                                      .acc = reduces ? mt_type_acc(wire) : wire,
+                                      .acc = mt_coll_acc(kind, wire, gpu),
                                       .n = n,
                                       .me = b->rank,
                                       .counts = r.counts};

@@ -72,10 +72,10 @@ static enum mt_status price(struct chooser *c, struct priced *priced, struct mt_
     priced->slowest_s = mt_new(&c->scratch, double, mt_coll_nalgorithms);
     for (int r = 0; r < p->nranks && !st; r++) {
         struct mt_message message;
+        const struct mt_message_form sketch = {.sketch = true, .wire_sums = mt_cost_wire_sums(&costs, r)};
         if (seen[instr->group[r]]) continue;
         seen[instr->group[r]] = true;
-        if ((st = mt_message_make(p, instr, r, &(struct mt_message_form){.sketch = true}, &arena, &message, err)))
-            break;
+        if ((st = mt_message_make(p, instr, r, &sketch, &arena, &message, err))) break;
         costs.concurrent = concurrent[r];
         for (int a = 0; a < mt_coll_nalgorithms; a++) {
             const struct mt_coll_algorithm *algorithm = mt_coll_algorithms[a];

@@ -33,6 +33,10 @@ double mt_cost_copy_s(const struct mt_costs *costs, int rank, int64_t bytes, int
     return npieces * piece_s + (Bps > 0 ? 2 * (double)bytes / Bps : 0);
 }
 
+bool mt_cost_wire_sums(const struct mt_costs *costs, int rank) {
+    return !strcmp(class_of(costs, rank)->kind, "cuda");
+}
+
 bool mt_cost_takes_arrays(const struct mt_costs *costs, int rank, const struct mt_coll *problem) {
     if (!mt_coll_takes_arrays(problem) || strcmp(class_of(costs, rank)->kind, "cuda")) return false;
     bool even = true;

@@ -49,14 +49,16 @@ struct mt_cost {
 /* basis: NOMINAL or MEASURED, by the device's class. floor_s: flops at the class's best rate, and of nominal classes
  * bytes at the memory's rate. */
 struct mt_cost mt_cost_op(const struct mt_costs *costs, int rank, const struct mt_op_shape *shape);
-/* What a rank takes at least for a box with the part p of an operator's work, whatever the box's sizes: any_s + p all_s,
- * from p = 0 (an empty box) to 1. `shape` is that of the whole. Zeros: nothing is known. See least.c. */
+/* What a rank takes at least for a box with the part p of an operator's work, whatever the box's sizes: any_s + p
+ * all_s, from p = 0 (an empty box) to 1. `shape` is that of the whole. Zeros: nothing is known. See least.c. */
 struct mt_op_least {
     double any_s, all_s;
 };
 struct mt_op_least mt_cost_least(const struct mt_costs *costs, int rank, const struct mt_op_shape *shape);
 /* Copying `npieces` pieces of `bytes` in all, as packing a message does: each byte is read and written once. */
 double mt_cost_copy_s(const struct mt_costs *costs, int rank, int64_t bytes, int npieces);
+/* Whether sums are made by NCCL, in the wire type, of which messages are then (synth/program/message.h). */
+bool mt_cost_wire_sums(const struct mt_costs *costs, int rank);
 /* Whether NCCL takes a problem's contiguous tensors in place, so that only the others are packed. */
 bool mt_cost_takes_arrays(const struct mt_costs *costs, int rank, const struct mt_coll *problem);
 /* How long a kernel of another stream waits for multiprocessors on a GPU, whose kernels are not interrupted:

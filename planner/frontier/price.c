@@ -149,13 +149,13 @@ static enum mt_status price_groups(const struct mt_costs *costs, const struct mt
     struct mt_err ignored = MT_ERR_INIT;
     bool *seen = mt_new(&arena, bool, program->nranks);
     uint64_t *hashes = mt_new(&arena, uint64_t, program->nranks);
-    const struct mt_message_form sketch = {.sketch = true};
     int nhashes = 0, *concurrent = mt_new(&arena, int, program->nranks);
     struct mt_costs sharing = *costs;
     enum mt_status st = MT_OK;
     mt_cost_concurrent(costs, instr->group, program->nranks, concurrent);
     for (int r = 0; r < program->nranks && !st; r++) {
         struct mt_message m;
+        const struct mt_message_form sketch = {.sketch = true, .wire_sums = mt_cost_wire_sums(costs, r)};
         if (seen[instr->group[r]]) continue;
         seen[instr->group[r]] = true;
         if ((st = mt_message_make(program, instr, r, &sketch, &arena, &m, &ignored)) || m.problem.n < 2) continue;

@@ -90,21 +90,27 @@ static bool worth_fusing(void *context, const struct mt_call *fused, const struc
 }
 
 struct mt_lower_options mt_planned_lower_options(struct mt_device *device) {
+    bool gpu = !strcmp(mt_device_kind(device), "cuda");
     return (struct mt_lower_options){.fuse = true,
                                      .latency_s = 30e-6,
                                      .bandwidth_Bps = 1e9,
                                      .scratch_bytes = scratch_of,
                                      .worth_fusing = worth_fusing,
                                      .context = device,
-                                     .chunks = !strcmp(mt_device_kind(device), "cuda")};
+                                     .chunks = gpu,
+                                     .wire_sums = gpu};
 }
 
 enum mt_status mt_planned_options_for(const char *kind, struct mt_device **device, struct mt_lower_options *options,
                                       struct mt_err *err) {
     *device = NULL;
     if (!strcmp(kind, "cuda")) { /* there may be no such device to ask */
-        *options = (struct mt_lower_options){
-            .fuse = true, .latency_s = 30e-6, .bandwidth_Bps = 1e9, .scratch_bytes = scratch_of_gpu, .chunks = true};
+        *options = (struct mt_lower_options){.fuse = true,
+                                             .latency_s = 30e-6,
+                                             .bandwidth_Bps = 1e9,
+                                             .scratch_bytes = scratch_of_gpu,
+                                             .chunks = true,
+                                             .wire_sums = true};
         return MT_OK;
     }
     enum mt_status st = mt_device_open(kind, device, err);

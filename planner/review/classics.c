@@ -47,8 +47,8 @@ static enum mt_status message_s(const struct comparing *c, const struct mt_progr
     struct mt_message m;
     struct mt_costs sharing = c->costs;
     int *concurrent = mt_new(&arena, int, program->nranks);
-    enum mt_status st =
-        mt_message_make(program, instr, rank, &(struct mt_message_form){.sketch = true}, &arena, &m, c->err);
+    const struct mt_message_form sketch = {.sketch = true, .wire_sums = mt_cost_wire_sums(&c->costs, rank)};
+    enum mt_status st = mt_message_make(program, instr, rank, &sketch, &arena, &m, c->err);
     *seconds = 0, *link = -1;
     if (!st && m.problem.n > 1) {
         const struct mt_coll_algorithm *algorithm =

@@ -198,7 +198,7 @@ static void fit_group(const struct mt_profile *p, int g, const struct mt_interva
         *fit = (struct mt_coll_fit){.kind = c->algorithm->kind,
                                     .algorithm = c->algorithm->name,
                                     .wire = c->wire,
-                                    .acc = mt_coll_reduces(c->algorithm->kind) ? mt_type_acc(c->wire) : c->wire};
+                                    .acc = mt_coll_acc(c->algorithm->kind, c->wire, p->gpu)};
         mt_fit_coll(points, n, &cluster->arena, fit);
     }
     free(points);

@@ -123,9 +123,10 @@ static int64_t *divide(struct mt_arena *arena, enum mt_coll_kind kind, int n, in
 
 static struct mt_coll problem_of(const struct mt_profile *p, const struct mt_coll_case *c) {
     const struct mt_group *group = &p->groups[c->group];
-    struct mt_coll problem = {.kind = c->algorithm->kind, .wire = c->wire, .acc = c->wire, .n = group->n};
+    struct mt_coll problem = {.kind = c->algorithm->kind, .wire = c->wire, .n = group->n};
+    problem.acc = mt_coll_acc(problem.kind, c->wire, p->gpu);
     problem.counts = c->counts;
-    if (mt_coll_reduces(c->algorithm->kind)) problem.reduce = MT_SUM, problem.acc = mt_type_acc(c->wire);
+    if (mt_coll_reduces(problem.kind)) problem.reduce = MT_SUM;
     problem.node = group->node;
     while (problem.me < group->n - 1 && group->ranks[problem.me] != p->rank) problem.me++;
     return problem;

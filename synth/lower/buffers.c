@@ -307,7 +307,7 @@ static enum mt_status message_of(struct mt_lowering *l, const struct mt_instr *s
     mt_arena_grow(&l->scratch, &l->messages, l->nmessages, &l->messages_capacity, sizeof *l->messages);
     *made = &l->messages[l->nmessages++];
     **made = (struct mt_made_message){.source = *source, .part = chunk->part, .parts = chunk->parts};
-    const struct mt_message_form form = {l->options->sketch, chunk->part, chunk->parts};
+    const struct mt_message_form form = {l->options->sketch, chunk->part, chunk->parts, l->options->wire_sums};
     return mt_message_make(l->program, source, l->rank, &form, &l->low->arena, &(*made)->message, l->err);
 }
 

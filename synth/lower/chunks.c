@@ -43,7 +43,8 @@ static enum mt_status cut(struct mt_lowering *l, struct cuts *known, const struc
     for (int i = 0; i < known->count; i++)
         if (known->items[i].takes == takes[0] && mt_message_same(l->program, instr, known->items[i].instr))
             return *chunks = known->items[i].chunks, MT_OK;
-    enum mt_status st = mt_message_cut(l->program, instr, takes, &l->scratch, &chunks->items, &chunks->count, l->err);
+    const struct mt_cut_form form = {takes, l->options->wire_sums};
+    enum mt_status st = mt_message_cut(l->program, instr, &form, &l->scratch, &chunks->items, &chunks->count, l->err);
     if (st || instr->nin > 1) return st; /* of a bucket, each operand has its own `takes` */
     mt_arena_grow(&l->scratch, &known->items, known->count, &known->capacity, sizeof *known->items);
     known->items[known->count++] = (struct cut){instr, takes[0], *chunks};

@@ -215,7 +215,8 @@ struct mt_lower_options {
      * null: always. The calls have no memory yet. */
     bool (*worth_fusing)(void *context, const struct mt_call *fused, const struct mt_call *member);
     void *context;
-    bool chunks; /* overlapped instructions run by chunks (kernels/overlap/chunk.h), as on GPUs; else by tiles */
+    bool chunks;    /* overlapped instructions run by chunks (kernels/overlap/chunk.h), as on GPUs; else by tiles */
+    bool wire_sums; /* collectives add in the wire type, as NCCL's do, and messages are of it (message.h) */
 };
 
 /* MT_EINPUT if a collective's algorithm does not apply to it or a box is too large to address, MT_EBUG if the program

@@ -55,7 +55,7 @@ struct cutting {
     const struct mt_program *program;
     const struct mt_instr *instr;
     int64_t staging_bytes;
-    const bool *takes;
+    struct mt_cut_form form;
     struct mt_arena *arena;
     struct mt_arena scratch;
     struct mt_message_chunk *chunks;
@@ -73,7 +73,8 @@ static bool is_direct(const struct cutting *c, const struct mt_instr *one, const
     if (one->coll == MT_ALL_TO_ALL || c->program->values[one->in[0]].type != acc ||
         c->program->values[one->out[0]].type != acc)
         return false;
-    return one->coll == MT_REDUCE_SCATTER ? c->takes && c->takes[operand] && m->pack.is_tensor : m->unpack.is_tensor;
+    return one->coll == MT_REDUCE_SCATTER ? c->form.takes && c->form.takes[operand] && m->pack.is_tensor
+                                          : m->unpack.is_tensor;
 }
 
 /* The ranks of the group that one is in; returns their number. */
@@ -115,7 +116,8 @@ static bool are_alike(const struct mt_program *p, const struct mt_instr *one, co
 /* Fill `needed` with what every rank stages for a part of one operand; *most gets the largest. */
 static enum mt_status measure(struct cutting *c, const struct mt_message_chunk *chunk, int64_t *most) {
     const struct mt_instr one = mt_message_chunk_instr(c->instr, chunk);
-    const struct mt_message_form form = {.sketch = true, .part = chunk->part, .parts = chunk->parts};
+    const struct mt_message_form form = {
+        .sketch = true, .part = chunk->part, .parts = chunk->parts, .wire_sums = c->form.wire_sums};
     int nranks = c->program->nranks;
     struct mt_arena arena = MT_ARENA_INIT;
     bool *seen = mt_new(&arena, bool, nranks);
@@ -229,8 +231,8 @@ static enum mt_status cut_all(struct cutting *c) {
 }
 
 /* More than any rank stages: an AllToAll's sender may send to every receiver, and receives too. */
-static int64_t bound_bytes(const struct mt_program *program, const struct mt_instr *instr) {
-    enum mt_type acc = mt_coll_reduces(instr->coll) ? instr->acc : instr->wire;
+static int64_t bound_bytes(const struct mt_program *program, const struct mt_instr *instr, bool wire_sums) {
+    enum mt_type acc = mt_coll_reduces(instr->coll) && !wire_sums ? instr->acc : instr->wire;
     int64_t bytes = mt_message_bytes(program, instr) / mt_type_size(instr->wire) * mt_type_size(acc);
     return instr->coll == MT_ALL_TO_ALL ? 2 * mt_message_round(bytes) : mt_message_round(bytes);
 }
@@ -240,20 +242,20 @@ static int64_t limit_of(const struct mt_program *program, const struct mt_instr 
     return instr->nin == 1 ? MT_STAGING_BYTES : INT64_MAX;
 }
 
-enum mt_status mt_message_cut(const struct mt_program *program, const struct mt_instr *instr, const bool *takes,
-                              struct mt_arena *arena, struct mt_message_chunk **chunks, int *nchunks,
-                              struct mt_err *err) {
+enum mt_status mt_message_cut(const struct mt_program *program, const struct mt_instr *instr,
+                              const struct mt_cut_form *form, struct mt_arena *arena, struct mt_message_chunk **chunks,
+                              int *nchunks, struct mt_err *err) {
     struct cutting c = {.program = program,
                         .instr = instr,
                         .staging_bytes = limit_of(program, instr),
-                        .takes = takes,
+                        .form = *form,
                         .arena = arena,
                         .err = err};
     assert(c.staging_bytes > 0);
     enum mt_status st = MT_OK;
     c.held = mt_new(&c.scratch, int64_t, program->nranks);
     c.needed = mt_new(&c.scratch, int64_t, program->nranks);
-    if (bound_bytes(program, instr) <= c.staging_bytes)
+    if (bound_bytes(program, instr, form->wire_sums) <= c.staging_bytes)
         add_chunk(&c, (struct mt_message_chunk){0, instr->nin, 0, 1, 0});
     else
         st = cut_all(&c);

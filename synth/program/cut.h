@@ -8,7 +8,7 @@
  *
  *     struct mt_message_chunk *chunks;
  *     int nchunks;
- *     if ((st = mt_message_cut(&program, instr, NULL, &arena, &chunks, &nchunks, err))) ...
+ *     if ((st = mt_message_cut(&program, instr, &form, &arena, &chunks, &nchunks, err))) ...
  *     struct mt_instr one = mt_message_chunk_instr(instr, &chunks[0]);
  *     mt_message_make(&program, &one, rank, &(struct mt_message_form){.part = chunks[0].part, .parts = ...}, ...); */
 #ifndef MT_SYNTH_PROGRAM_CUT_H
@@ -31,11 +31,15 @@ static inline int64_t mt_message_round(int64_t size_bytes) {
 
 /* The chunks of a collective, such that no rank of any group stages more than program->staging_bytes for one, or for
  * two in turn; few, and of about equal parts. They are the same for all ranks. Values whose tensors serve as messages
- * are not cut. takes[operand]: of a ReduceScatter, that its input may serve as the message; null: it may not. O(values
- * x parts x pieces). MT_EINPUT where even single elements stage more. The list is in `arena`. */
-enum mt_status mt_message_cut(const struct mt_program *program, const struct mt_instr *instr, const bool *takes,
-                              struct mt_arena *arena, struct mt_message_chunk **chunks, int *nchunks,
-                              struct mt_err *err);
+ * are not cut. O(values x parts x pieces). MT_EINPUT where even single elements stage more. The list is in `arena`. */
+struct mt_cut_form {
+    const bool
+        *takes;     /* [operands]: of a ReduceScatter, whether its input may serve as the message; null: it may not */
+    bool wire_sums; /* as of struct mt_message_form */
+};
+enum mt_status mt_message_cut(const struct mt_program *program, const struct mt_instr *instr,
+                              const struct mt_cut_form *form, struct mt_arena *arena, struct mt_message_chunk **chunks,
+                              int *nchunks, struct mt_err *err);
 
 /* The collective of a chunk's operands alone. It borrows the vectors. */
 struct mt_instr mt_message_chunk_instr(const struct mt_instr *instr, const struct mt_message_chunk *chunk);

@@ -201,7 +201,7 @@ static enum mt_status make_message(struct mt_message_maker *m) {
     message->problem = (struct mt_coll){.kind = instr->coll,
                                         .reduce = sums ? instr->reduce : MT_REDUCE_NONE,
                                         .wire = instr->wire,
-                                        .acc = sums ? instr->acc : instr->wire};
+                                        .acc = sums && !m->form.wire_sums ? instr->acc : instr->wire};
     for (int r = 0; r < m->program->nranks; r++) {
         if (instr->group[r] != instr->group[m->rank]) continue;
         if (r == m->rank) message->problem.me = message->problem.n;

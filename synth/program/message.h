@@ -58,6 +58,9 @@ struct mt_message {
 struct mt_message_form {
     bool sketch;     /* no pieces, but their number and bytes */
     int part, parts; /* part i of n; parts 0: the collective is in one part */
+    /* Who sums adds in the wire type (NCCL): then the message is of that type, not of the accumulation type, and values
+     * of that type need no conversion. */
+    bool wire_sums;
 };
 
 /* `form` null: with pieces, in one part. MT_EBUG if the layouts and the group contradict the instruction. */

@@ -72,7 +72,7 @@ END
   awk -v rules="${rules%,\\n}\n" '
     /^  "rules": \[/ { print; printf "%s", rules; inside = 1 }
     inside && /^  \]/ { inside = 0 }
-    /"kind": "Broadcast"/ { next }
+    /"kind": "(Broadcast|AllToAll)"/ { next } # which it has no use for then
     !inside' "$1" | sed -z 's/,\n  \]/\n  ]/g'
 }
 # overlapped FORMS ROWS FILE: another decision, and how each shape runs (see `motley plan --document`)
@@ -107,6 +107,7 @@ median() { tr ' ' '\n' <<<"$1" | sort -g | awk 'NF { v[++n] = $1 } END { print (
 # variants PART: plans, "without" first; VARIANTS has others
 #   without               --overlap none
 #   chosen                what the search takes: by a measured profile that may be overlapped kernels
+#   bf16                  without, but gradients are sent in bf16, not in f32 (--gradient-wire bf16)
 #   full                  without, but collectives start when their bucket is full (--bucket-start full)
 #   all, scatter, ...     --overlap all, ...
 #   PLAN+engines          that plan with MOTLEY_COLLECTIVES=engines: large messages by copy engines
@@ -124,6 +125,7 @@ flags_of() {
   case $1 in
   without) echo "--overlap none" ;;
   chosen) ;;
+  bf16) echo "--overlap none --gradient-wire bf16" ;;
   full) echo "--overlap none --bucket-start full" ;;
   *) echo "--overlap $1" ;;
   esac

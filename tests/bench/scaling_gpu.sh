@@ -1,17 +1,23 @@
 #!/usr/bin/env bash
 # How much of what a host's GPUs reach alone they reach together: equal ones, and ones made unequal. Alone is measured on
-# all of them at the same time, each a job of its own, so that power and heat are as they are together; rates are means
-# of the last half of the steps.
+# all of them at the same time, each a job of its own, so that power and heat are as they are together. ROUNDS times in
+# turn: alone, together with each of STORAGE, the peer; rates are those of the last half of the steps, ratios are taken
+# in each round, and medians are printed. Clocks are those of the multiprocessors, sampled twice a second together.
 #
 #   tests/bench/scaling_gpu.sh [equal | unequal]...      # [both]
 #
-# MODEL, BATCH (of a GPU), STEPS, SMS (of the unequal ones, for 4 GPUs) and SHARES (of those, alone; together they have
-# shares by the rates that they had alone, if SHARES is not given), PLAN (more flags of `motley plan`), TEXT (a file). PEER: a script that is run as `torchrun PEER ddp LAYERS HEADS WIDTH CONTEXT BATCHES [SMS]` in the same
-# minutes; SIZE: what it takes as "LAYERS HEADS WIDTH CONTEXT". DEVICE=cpu, RANKS: to try the script without GPUs.
+#   equal    BATCH samples of a GPU
+#   unequal  on SMS multiprocessors, as many samples: shares by the planner's own choice from a profile (CLUSTER, or one
+#            of BUDGET seconds), or SHARES; alone with those of the last of STORAGE; beside even shares, in the first round
+#
+# MODEL, STEPS, ROUNDS, STORAGE (of "replicated", "split"), PLAN (more flags of `motley plan`), TEXT (a file), KEEP (a
+# folder for documents). PEER: a script that is run as `torchrun PEER MODE LAYERS HEADS WIDTH CONTEXT BATCHES [SMS]` in
+# each of the first PEER_ROUNDS rounds; MODE: ddp or fsdp; SIZE: what it takes as "LAYERS HEADS WIDTH CONTEXT".
+# DEVICE=cpu, RANKS: to try the script without GPUs.
 . "$(dirname "$0")/lib.bash"
-device=${DEVICE:-cuda}
+device=${DEVICE:-cuda} storages=${STORAGE:-replicated split} rounds=${ROUNDS:-3}
 model=${MODEL:-gpt2:124m,vocab=50304} batch=${BATCH:-32} steps=${STEPS:-100} size=${SIZE:-12 12 768 1024}
-sms=${SMS:-132,132,64,32} shares=${SHARES:-45,45,25,13}
+sms=${SMS:-132,132,64,32}
 read -ra flags <<<"${PLAN:-}"
 if [ "$device" = cuda ]; then
   needs nvidia-smi
@@ -23,15 +29,11 @@ fi
 text=${TEXT:-$work/text.txt}
 [ -e "$text" ] || seq 1 600000 >"$text"
 
-make_plan() { # FILE RANKS BATCH FLAG...
-  "$motley" plan --model "$model" --precision bf16 --device "$device" --ranks "$2" --batch "$3" --steps "$steps" -o "$1" "${@:4}" >"$1.txt"
-}
-train() { # RANKS PLAN FLAG...: k tokens a second, the last half of the steps
-  mpirun --bind-to none -n "$1" "$motley" train "$2" --device "$device" --data "$text" --val-fraction 0 --no-out --log-every $((steps / 2)) \
-    "${@:3}" >"$2.out" 2>&1 || { tail -n 5 "$2.out" >&2; return 1; }
-  grep -o '[0-9.]* [kMG]\{0,1\} *tokens/s' "$2.out" | tail -n 1 |
-    awk '{ print $1 * ($2 == "M" ? 1000 : $2 == "G" ? 1e6 : $2 == "k" ? 1 : 0.001) }'
-}
+part() { cut -d, -f"$2" <<<"$1"; }
+repeat() { yes "$1" | head -n "$n" | paste -sd,; }
+sum() { tr ', ' '\n\n' <<<"$1" | awk '{ s += $1 } END { print s }'; }
+median() { tr ' ' '\n' <<<"$1" | sort -g | awk 'NF { v[++k] = $1 } END { if (k) print (v[int((k + 1) / 2)] + v[int(k / 2) + 1]) / 2 }'; }
+over() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.4f", a / b }'; }
 emulating() { # SMS: the flag; a CPU has a speed
   if [ "$device" = cuda ]; then
     echo "--emulate sm=$1"
@@ -39,57 +41,104 @@ emulating() { # SMS: the flag; a CPU has a speed
     echo "--emulate speed=$(tr , '\n' <<<"$1" | awk '{ print $1 / 132 }' | paste -sd,)"
   fi
 }
-part() { cut -d, -f"$2" <<<"$1"; }
 
-# All ranks alone, at the same time: BATCHES SMS ("" for all there are)
+# planned FILE FLAG...: with what it says in FILE.txt
+planned() {
+  "$motley" plan --model "$model" --precision bf16 --steps "$steps" -o "$1" "${@:2}" >"$1.txt" 2>&1 || { tail -n 5 "$1.txt" >&2; return 1; }
+}
+# train RANKS PLAN FLAG...: k tokens a second, the last half of the steps
+train() {
+  mpirun --bind-to none -n "$1" "$motley" train "$2" --device "$device" --data "$text" --val-fraction 0 --no-out --log-every $((steps / 2)) \
+    "${@:3}" >"$2.out" 2>&1 || { tail -n 5 "$2.out" >&2; return 1; }
+  grep -o '[0-9.]* [kMG]\{0,1\} *tokens/s' "$2.out" | tail -n 1 |
+    awk '{ print $1 * ($2 == "M" ? 1000 : $2 == "G" ? 1e6 : $2 == "k" ? 1 : 0.001) }'
+}
+# alone BATCHES SMS: all ranks, at the same time; SMS "": all there are
 alone() {
-  for g in $(seq 0 $((n - 1))); do
+  local g
+  for ((g = 0; g < n; g++)); do
     (
-      make_plan "$work/alone$g" 1 "$(part "$1" $((g + 1)))"
+      planned "$work/alone$g" --device "$device" --ranks 1 --batch "$(part "$1" $((g + 1)))"
       # shellcheck disable=SC2046
       CUDA_VISIBLE_DEVICES=$g train 1 "$work/alone$g" $([ -z "$2" ] || emulating "$(part "$2" $((g + 1)))") >"$work/rate$g"
     ) &
   done
   wait
-  for g in $(seq 0 $((n - 1))); do cat "$work/rate$g"; done | paste -sd' '
+  for ((g = 0; g < n; g++)); do cat "$work/rate$g"; done | paste -sd' '
 }
-repeat() { yes "$1" | head -n "$n" | paste -sd,; }
-row() { printf '%-44s %12.0f k tokens/s %s\n' "$@"; }
-peer() { # BATCHES [SMS]
-  [ -n "${PEER:-}" ] || return 0
+peer() { # BATCHES [SMS]: k tokens a second
   # shellcheck disable=SC2086
-  row "the peer, with these shares" "$(torchrun --nproc-per-node "$n" "$PEER" ddp $size "$@" 2>"$work/peer.txt" |
-    grep -o '[0-9]* tokens/s' | awk '{ print $1 / 1000 }')"
+  torchrun --nproc-per-node "$n" "$PEER" "${MODE:-ddp}" $size "$@" 2>"$work/peer.txt" |
+    grep -o '[0-9]* tokens/s' | awk '{ print $1 / 1000 }'
 }
-sum() { tr ' ' '\n' <<<"$1" | awk '{ s += $1 } END { print s }'; }
+# clocks: lowest and highest of the GPUs while they compute, until it is killed
+clocks() {
+  [ "$device" = cuda ] || return 0
+  nvidia-smi --query-gpu=clocks.sm,utilization.gpu --format=csv,noheader,nounits -lms 500 >"$work/clocks.txt" 2>/dev/null
+}
+clocks_seen() {
+  awk -F, '$2 > 50 { v = $1 + 0; if (!least || v < least) least = v; if (v > most) most = v }
+    END { if (most) printf "; %d to %d MHz", least, most }' "$work/clocks.txt" 2>/dev/null || true
+}
+row() { printf '%-30s %9.0f k tokens/s %s\n' "$@"; }
+
+# in_turn NAME BATCHES SMS: plans are $work/NAME-STORAGE
+in_turn() {
+  local name=$1 round storage rate own watching emulate=()
+  local -A all=() of=()
+  # shellcheck disable=SC2207
+  [ -z "$3" ] || emulate=($(emulating "$3"))
+  for ((round = 0; round < rounds; round++)); do
+    own=$(alone "$2" "$3")
+    all[alone]+=" $(sum "$own")"
+    for storage in $storages; do
+      clocks & watching=$!
+      rate=$(train "$n" "$work/$name-$storage" "${emulate[@]}") || return
+      kill "$watching" 2>/dev/null || true
+      all[$storage]+=" $rate" of[$storage]+=" $(over "$rate" "$(sum "$own")")"
+    done
+    if [ -e "$work/$name-even" ] && [ $round = 0 ]; then
+      rate=$(train "$n" "$work/$name-even" "${emulate[@]}") || return
+      all[even]=$rate
+    fi
+    if [ -n "${PEER:-}" ] && [ $round -lt "${PEER_ROUNDS:-$rounds}" ]; then
+      # shellcheck disable=SC2086
+      all[peer]+=" $(peer "$2" $3)"
+    fi
+  done
+  row "$name: $n alone, together" "$(median "${all[alone]}")" "(the last: $own)"
+  for storage in $storages; do
+    rate=$(median "${all[$storage]}")
+    row "$name, $storage" "$rate" "$(median "${of[$storage]}") of these (each:${of[$storage]})$(clocks_seen)"
+    [ -z "${all[even]:-}" ] || row "  even shares" "${all[even]}" "$(over "$rate" "${all[even]}") times that"
+    [ -z "${all[peer]:-}" ] || row "  the peer, with these shares" "$(median "${all[peer]}")" "$(over "$rate" "$(median "${all[peer]}")") times that"
+  done
+}
 
 equal() {
-  local rates together
-  rates=$(alone "$(repeat "$batch")" "")
-  make_plan "$work/equal" "$n" $((n * batch)) --even "${flags[@]}"
-  together=$(train "$n" "$work/equal")
-  row "$n alone, together ($rates)" "$(sum "$rates")"
-  row "$n equal" "$together" "$(awk -v t="$together" -v s="$(sum "$rates")" 'BEGIN { printf "%.3f of these", t / s }')"
-  peer "$(repeat "$batch")"
+  local storage
+  for storage in $storages; do
+    planned "$work/equal-$storage" --device "$device" --ranks "$n" --batch $((n * batch)) --even --storage "$storage" "${flags[@]}"
+  done
+  in_turn equal "$(repeat "$batch")" ""
 }
 
 unequal() {
-  local rates together even all taken by
-  if [ "$(tr , '\n' <<<"$sms" | wc -l)" != "$n" ]; then echo "SMS and SHARES are not for $n GPUs" >&2; return; fi
-  all=$(tr , '\n' <<<"$shares" | awk '{ s += $1 } END { print s }')
-  rates=$(alone "$shares" "$sms")
-  row "$sms alone, together ($rates)" "$(sum "$rates")"
-  if [ -n "${SHARES:-}" ]; then by=(--shares "$SHARES"); else by=(--speeds "${rates// /,}"); fi
-  make_plan "$work/unequal" "$n" "$all" "${by[@]}" "${flags[@]}"
-  make_plan "$work/even" "$n" "$all" --even "${flags[@]}"
-  # shellcheck disable=SC2046
-  together=$(train "$n" "$work/unequal" $(emulating "$sms"))
-  taken=$(grep -A8 '"name": "batch"' "$work/unequal" | grep -o '"sizes": \[[0-9, ]*' | grep -o '[0-9][0-9, ]*' | head -n 1)
-  row "shares ${taken// /}" "$together" "$(awk -v t="$together" -v s="$(sum "$rates")" 'BEGIN { printf "%.3f of these", t / s }')"
-  # shellcheck disable=SC2046
-  even=$(train "$n" "$work/even" $(emulating "$sms"))
-  row "even shares" "$even" "$(awk -v t="$together" -v e="$even" 'BEGIN { printf "%.2f times that", t / e }')"
-  peer "$shares" "$sms"
+  local storage taken cluster=${CLUSTER:-$work/cluster.json} emulate by=(--use all)
+  if [ "$(tr , '\n' <<<"$sms" | wc -l)" != "$n" ]; then echo "scaling_gpu.sh: SMS is not for $n GPUs" >&2; return 2; fi
+  read -ra emulate <<<"$(emulating "$sms")"
+  if [ -z "${CLUSTER:-}" ]; then
+    mpirun --bind-to none -n "$n" "$motley" profile --device "$device" "${emulate[@]}" --model "$model" --batch $((n * batch)) \
+      --precision bf16 --budget "${BUDGET:-30}" -o "$cluster" >"$work/profile.txt" 2>&1 || { tail -n 5 "$work/profile.txt" >&2; return 1; }
+  fi
+  [ -z "${SHARES:-}" ] || by+=(--shares "$SHARES")
+  for storage in $storages; do
+    planned "$work/unequal-$storage" --cluster "$cluster" --batch $((n * batch)) "${by[@]}" --storage "$storage" "${flags[@]}"
+    taken=$(grep -A8 '"name": "batch"' "$work/unequal-$storage" | grep -o '"sizes": \[[0-9, ]*' | grep -o '[0-9][0-9, ]*' | head -n 1)
+    echo "unequal, $storage: shares ${taken// /} on $sms multiprocessors$(grep -m1 -o 'predicted.*' "$work/unequal-$storage.txt" | sed 's/^/, /')"
+  done
+  planned "$work/unequal-even" --cluster "$cluster" --use all --batch $((n * batch)) --even --storage "$storage" "${flags[@]}"
+  in_turn unequal "${taken// /}" "$sms"
 }
 
 for what in "$@"; do

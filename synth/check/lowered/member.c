@@ -127,7 +127,7 @@ static enum mt_status check_problem(const struct reading *r) {
     if (p->kind != s->coll || p->n != r->n || p->me != r->place || p->root != 0)
         return mt_lchecker_refuse(c, "is not the program's collective of %d ranks", r->n);
     if (p->reduce != (reduces ? s->reduce : MT_REDUCE_NONE) || p->wire != s->wire ||
-        p->acc != (reduces ? s->acc : s->wire))
+        p->acc != (reduces && !c->options->wire_sums ? s->acc : s->wire))
         return mt_lchecker_refuse(c, "has another reduction, wire type or accumulation type than the program's");
     for (int q = 0, at = 0; q < c->program->nranks; q++) {
         if (s->group[q] != s->group[c->rank]) continue;

@@ -144,7 +144,8 @@ static void captured_make(struct captured_round *round, const struct mt_choice *
                                        .bandwidth_Bps = 1e9,
                                        .scratch_bytes = captured_scratch,
                                        .context = round->device,
-                                       .chunks = true};
+                                       .chunks = true,
+                                       .wire_sums = true};
     CHECK_OK(mt_build(round->graph, choice, &round->train, &err), err);
     CHECK_OK(mt_build_forward(round->graph, choice, &round->forward, &err), err);
     CHECK_OK(mt_lower(&round->train, rank, &options, &round->low[MT_RUN_TRAIN], &err), err);

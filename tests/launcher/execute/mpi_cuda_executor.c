@@ -57,8 +57,12 @@ static void test_stall(struct mt_comm *comm) {
     random_choice(&arena, g, n, false, &choice);
     choice.decisions.gradient_wire = g->acc;
     CHECK_OK(mt_build(g, &choice, &round.train, &err), err);
-    struct mt_lower_options options = {
-        .fuse = true, .bandwidth_Bps = 1e9, .scratch_bytes = captured_scratch, .context = device, .chunks = true};
+    struct mt_lower_options options = {.fuse = true,
+                                       .bandwidth_Bps = 1e9,
+                                       .scratch_bytes = captured_scratch,
+                                       .context = device,
+                                       .chunks = true,
+                                       .wire_sums = true};
     CHECK_OK(mt_lower(&round.train, rank, &options, &round.low[MT_RUN_TRAIN], &err), err);
     CHECK_OK(mt_executor_new(device, comm, round.low[MT_RUN_TRAIN], NULL, 1, &ex, &err), err);
     captured_set_states(&round, ex);

@@ -304,7 +304,7 @@ int main(int argc, char **argv) {
         {"tensors in nodes, data across", "h100:2x4 net=800G",
          "gpt2:layers=1,heads=16,embed=2048,context=8192,vocab=1024", 2, 0, HAND_SEQUENCE_NODES, "tensor+sequence",
          NULL, has_both},
-        {"the same, ragged", "a10:1x8 net=1600G + a10:1x4 + a10:1x2",
+        {"the same, ragged", "a10:1x8 net=800G + a10:1x4 + a10:1x2",
          "gpt2:layers=1,heads=32,embed=2048,context=512,vocab=1024", 14, 0, HAND_SEQUENCE_NODES, "tensor+sequence",
          NULL, has_both},
         {"uneven heads", "h100:1 net=3200G + a100-80:1", "gpt2:layers=2,heads=16,embed=2048,context=128,vocab=1024", 2,

@@ -231,8 +231,8 @@ static void check_tiles(const struct mt_overlap *p, const struct rank *r) {
 /* ---- problems ---- */
 
 static struct mt_overlap random_problem(int n, int64_t *rows, int64_t *shares) {
-    static const int64_t tiles[][2] = {{128, 256}, {256, 128}, {128, 128}, {64, 64}};
-    const int64_t *tile = tiles[draw(4)];
+    static const int64_t tiles[][2] = {{128, 256}, {128, 192}, {256, 128}, {128, 128}, {64, 256}, {64, 128}, {64, 64}};
+    const int64_t *tile = tiles[draw(7)];
     struct mt_overlap p = {.form = (enum mt_overlap_form)draw(MT_OVERLAP_NFORMS),
                            .n = n,
                            .rows = rows,
@@ -282,7 +282,8 @@ int main(void) {
         for (int r = 0; r < n; r++) {
             mt_overlap_schedule(&p, r, &ranks[r].schedule);
             ranks[r].each = mt_overlap_fused_few(&p) ? 1 : 1 + draw(2);
-            cuda_fused_tables_make(&p, r, &ranks[r].schedule, 1 + draw(8), ranks[r].each > 1, &ranks[r].tables);
+            int blocks = draw(3) ? 1 + draw(8) : 100 + draw(33);
+            cuda_fused_tables_make(&p, r, &ranks[r].schedule, blocks, ranks[r].each > 1, &ranks[r].tables);
             if (!mt_overlap_fused_few(&p)) check_tiles(&p, &ranks[r]);
             ranks[r].flags = mt_calloc((size_t)mt_overlap_nflags(&p), sizeof(int));
             ranks[r].moved = mt_calloc((size_t)ranks[r].tables.nboxes + 1, sizeof(int));
