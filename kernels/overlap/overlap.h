@@ -241,8 +241,8 @@ bool mt_overlap_fused_tile(const struct mt_overlap *problem, int i, int multipro
 double mt_overlap_fused_time(const int64_t tile[2]);
 
 /* Whether the GEMM may have an epilogue of fused_matmul: a bias, a bias with an activation, or an activation's slope;
- * in a gather, of one type, whose result does not lie transposed. Of a problem that names one kernel, if that kernel
- * has it. Lowering, checker and devices ask this. */
+ * in a gather, of one type, whose result does not lie transposed, unless one kernel runs it as one of few rows.
+ * Lowering, checker and devices ask this. */
 bool mt_overlap_takes_epilogue(const struct mt_overlap *problem, bool trans_out, enum mt_op_kind epilogue);
 
 /* Make rank `me`'s schedule of a problem that has been checked. */

@@ -343,25 +343,20 @@ __device__ inline void chunk_write(const float (&c)[COLUMNS / 8][4], int n, u32 
         }
 }
 
-/* What chunk_write would write of a half type, plus what is in shared memory already, in f32, rounded again. */
-__device__ inline void chunk_add(const u32 (&c)[COLUMNS / 8][2], int n, u32 to) {
+/* Of pairs of a half type what chunk_write would write, with what is in shared memory already: merge(one, other). */
+template <class F> __device__ inline void chunk_merge(const u32 (&c)[COLUMNS / 8][2], int n, u32 to, F merge) {
     int lane = (int)threadIdx.x % 32, in = (int)threadIdx.x / 32 % 4 * 16 + lane % 16;
 #pragma unroll
     for (int j = 0; j < WIDE / 16; j++) {
-        u32 at = to + (u32)(in * ROW_BYTES + (((2 * j + lane / 16) ^ (in & 7)) << 4)), sum[4];
+        u32 at = to + (u32)(in * ROW_BYTES + (((2 * j + lane / 16) ^ (in & 7)) << 4)), there[4];
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(sum[0]), "=r"(sum[1]), "=r"(sum[2]), "=r"(sum[3])
+                     : "=r"(there[0]), "=r"(there[1]), "=r"(there[2]), "=r"(there[3])
                      : "r"(at)
                      : "memory");
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            float x[2], y[2];
-            unpair((const T *)0, c[n / 8 + 2 * j + i / 2][i % 2], x[0], x[1]);
-            unpair((const T *)0, sum[i], y[0], y[1]);
-            sum[i] = ::pair((const T *)0, x[0] + y[0], x[1] + y[1]);
-        }
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(sum[0]),
-                     "r"(sum[1]), "r"(sum[2]), "r"(sum[3])
+        for (int i = 0; i < 4; i++) there[i] = merge(c[n / 8 + 2 * j + i / 2][i % 2], there[i]);
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(there[0]),
+                     "r"(there[1]), "r"(there[2]), "r"(there[3])
                      : "memory");
     }
 }
@@ -370,11 +365,16 @@ __device__ inline void chunk_add(const u32 (&c)[COLUMNS / 8][2], int n, u32 to) 
 struct outlet {
     u32 room;
     int group, count;
+    /* Of the next chunk. */
+    __device__ inline u32 at() const {
+        return room + (u32)(count % CHUNKS * CHUNK_BYTES);
+    }
     /* The group writes a chunk into shared memory, by write(memory); then the thread that leads calls store(memory).
      * Before the barrier it has seen that the memory of the next chunk is free. */
     template <class W, class F> __device__ __forceinline__ void pass_written(W write, F store) {
         bool leads = threadIdx.x % 128 == 0;
-        u32 to = room + (u32)(count++ % CHUNKS * CHUNK_BYTES);
+        u32 to = at();
+        count++;
         write(to);
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         if (leads) stores_read<CHUNKS - 2>();

@@ -165,12 +165,14 @@ static int epilogue_of(const struct cuda_overlap *o) {
     case MT_OP_add: return 1;
     case MT_OP_gelu: return 2;
     case MT_OP_relu: return 3;
+    case MT_OP_gelu_grad: return 4;
+    case MT_OP_relu_grad: return 5;
     default: return 0;
     }
 }
 
 static bool activates(const struct cuda_overlap *o) {
-    return epilogue_of(o) > 1;
+    return epilogue_of(o) == 2 || epilogue_of(o) == 3;
 }
 
 /* Bytes of a gather's results. */
@@ -250,11 +252,11 @@ static enum mt_status map_operands(const struct cuda_overlap *o, bool pairs, str
                          : place(o, r, MT_OVERLAP_SLOTS, copy, o->me * owned * width);
         st = map(&maps->to[copy][r], to, GEMM_ROW_BYTES / mt_type_size(type), gather ? STORE_ROWS : SEND_ROWS, err);
     }
-    for (int r = 0; r < p->n && activates(o) && !st;
-         r++) { /* instead of the other copy, which is the same in a gather */
-        const char *at = (const char *)x->pre + start_of(p->rows, r) * width * mt_type_size(type);
-        st = map(&maps->to[1][r], (struct gemm_matrix){type, at, p->rows[r], width, 1},
-                 GEMM_ROW_BYTES / mt_type_size(type), STORE_ROWS, err);
+    /* Instead of the other copy, which is the same in a gather: `pre`, which is stored; x, which is loaded. */
+    for (int r = 0; r < p->n && epilogue_of(o) > 1 && !st; r++) {
+        struct gemm_matrix beside = {type, activates(o) ? x->pre : x->extra, p->rows[r], width, activates(o)};
+        beside.data = (const char *)beside.data + start_of(p->rows, r) * width * mt_type_size(type);
+        st = map(&maps->to[1][r], beside, GEMM_ROW_BYTES / mt_type_size(type), STORE_ROWS, err);
     }
     return st || !mt_overlap_fused_adds(p) ? st : map_sums(o, maps, err);
 }
@@ -337,21 +339,9 @@ static enum mt_status launch(const struct cuda_queue *queue, const struct cuda_o
     return st || !p->engines ? st : cuda_overlap_join(&run, err);
 }
 
-/* Lowering leaves out what the kernel of the plan lacks, but not what that of MOTLEY_OVERLAP does. Another
- * implementation must not run it either, since others of its region may run here. */
-static enum mt_status check_epilogue(const struct cuda_overlap *o, struct mt_err *err) {
-    const struct mt_overlap_operands *x = o->operands;
-    struct mt_overlap problem = *o->problem;
-    problem.how = MT_OVERLAP_FUSED;
-    if (!x->epilogue || mt_overlap_takes_epilogue(&problem, x->trans_out, x->epilogue)) return MT_OK;
-    mt_fail(err, MT_EINPUT, "%s: one kernel has no %s as its epilogue", x->what, mt_op_info[x->epilogue].name);
-    return mt_err_hint(err, "unset MOTLEY_OVERLAP, or let the plan say \"fused\", which leaves out the epilogue");
-}
-
 static enum mt_status queue(const struct cuda_queue *queue, const struct cuda_overlap *o, struct mt_err *err) {
     const struct kept *kept;
-    enum mt_status st = check_epilogue(o, err);
-    if (!st) st = find(queue, o, &kept, err);
+    enum mt_status st = find(queue, o, &kept, err);
     if (st) return st;
     struct cuda_fused_call call = make_call(o, kept);
     return mt_overlap_fused_few(o->problem) ? cuda_few_launch(queue, o, &call, err)

@@ -40,8 +40,8 @@ struct piece_row {
 enum { MOST_RANKS = 8 };
 struct maps {
     tensor_map a, b, staged[2]; /* of both copies of staging */
-    /* Gather: a rank's rows of the result; with an activation the second ones are of what is before that. Else this
-     * rank's slot there, both copies. */
+    /* Gather: a rank's rows of the result; with an activation the second ones are of what is before that, with a slope
+     * of what it is taken at. Else this rank's slot there, both copies. */
     tensor_map to[2][MOST_RANKS];
     /* Of tiles that add: what the peer sent, in both copies; this rank's rows of its result, and of where the peer gets
      * sums. */

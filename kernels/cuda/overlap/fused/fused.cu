@@ -9,7 +9,8 @@
  *   PUTTER        1: rows are put to peers, by this kernel
  *   SHARE         0; or 1: tiles come in pairs of the same columns, which the two blocks of a cluster take
  *   EPILOGUE      of a gather, whose result has a half type: 1: a bias is added; 2, 3: and gelu, relu is applied to
- *                 the sums as they are rounded, which are stored too; 0, or left out: none
+ *                 the sums as they are rounded, which are stored too; 4, 5: they are multiplied by the slope of gelu,
+ *                 relu at another matrix; 0, or left out: none
  *
  * Counters give out work, so that blocks need not all be resident: *tiles*, whose waits the warp that loads keeps, each
  * before the slab in the K loop that it is for; and *pieces* of boxes: rows put to a peer (gather; putter.cuh), all of
@@ -279,7 +280,7 @@ struct passing {
     int group, first; /* its first row in a tile */
     int slot;         /* of the tile */
     int adding;       /* tiles that added before it */
-    u32 parities;     /* bit i: of what is next added in the memory of chunk i */
+    u32 parities;     /* bit i: of what next comes into the memory of chunk i, to be added or for a slope */
 };
 
 #if SIGNALS
@@ -295,6 +296,8 @@ __device__ inline way_out make_way(u32 room, int group, hand &) {
 #endif
 
 /* ---- epilogues ---- */
+
+constexpr bool BIASED = EPILOGUE >= 1 && EPILOGUE <= 3;
 
 /* A group: the bias of a tile's columns is in the L1 cache when it is added. */
 __device__ inline void fetch_bias(const run &r, int column) {
@@ -324,11 +327,28 @@ struct activated {
                              : ::pair((const T *)0, relu_of(x), relu_of(y));
     }
 };
+struct sloped {
+    __device__ inline u32 operator()(u32 two, u32 at) const {
+        float x, y, left, right;
+        unpair((const T *)0, two, x, y);
+        unpair((const T *)0, at, left, right);
+        return EPILOGUE == 4 ? ::pair((const T *)0, x * gelu_slope(left), y * gelu_slope(right))
+                             : ::pair((const T *)0, x * relu_slope(left), y * relu_slope(right));
+    }
+};
 
 /* What tiles add is asked for so many chunks ahead. */
 enum { AHEAD = CHUNKS / 2 };
 
 #if ADDS
+struct added {
+    __device__ inline u32 operator()(u32 one, u32 other) const {
+        float x[2], y[2];
+        unpair((const T *)0, one, x[0], x[1]);
+        unpair((const T *)0, other, y[0], y[1]);
+        return ::pair((const T *)0, x[0] + y[0], x[1] + y[1]);
+    }
+};
 /* The thread that leads: what is added to chunk i of a tile, the group's chunk number `number`, goes to where the sum
  * will be. */
 __device__ inline void load_added(const run &r, const maps &maps, hand &h, const passing &now, const outbox &out, int i,
@@ -346,9 +366,20 @@ __device__ __forceinline__ void add_late(const run &r, const maps &maps, hand &h
     int number = out.count, slot = number % CHUNKS;
     barrier_wait(shared_address(&h.added[now.group][slot]), now.parities >> slot & 1);
     now.parities ^= 1u << slot;
-    chunk_add(tile.pair[chunk_row(i) / 64], chunk_column(i), out.at(number));
+    chunk_merge(tile.pair[chunk_row(i) / 64], chunk_column(i), out.at(number), added{});
     out.pass_written();
     if (i + AHEAD < LATE && threadIdx.x % 128 == 0) load_added(r, maps, h, now, out, i + AHEAD, number + AHEAD);
+}
+#endif
+#if EPILOGUE > 3
+/* The thread that leads: what the slope is taken at, of chunk i of a tile, goes to where the chunk will be: that memory
+ * is free since the chunk before was passed. */
+__device__ inline void load_at(const maps &maps, hand &h, const passing &now, const outlet &out, int i) {
+    const tile_row &t = h.tile[now.slot];
+    u32 barrier = shared_address(&h.added[now.group][out.count % CHUNKS]);
+    if (SHARE && t.more == EMPTY) return;
+    barrier_expect(barrier, CHUNK_BYTES);
+    load_box(out.at(), &maps.to[1][t.to], t.column + chunk_column(i), t.row + now.first + chunk_row(i), barrier, 0);
 }
 #endif
 /* A tile that is passed on, or will be while the next one is multiplied (mainloop.cuh); its row stays in its slot until
@@ -364,6 +395,9 @@ __device__ inline void pass_begin(const run &r, const maps &maps, hand &h, passi
     }
     now.adding++;
 #endif
+#if EPILOGUE > 3
+    if (threadIdx.x % 128 == 0) load_at(maps, h, now, out, 0);
+#endif
 }
 /* Where a thread that leads stores itself: what is gathered is multiplied for the rank that has it. `map`: of that
  * rank's two. */
@@ -373,10 +407,23 @@ __device__ inline void store_one(int map, const maps &maps, const hand &h, const
     if (SHARE && t.more == EMPTY) return;
     store_box(chunk, &maps.to[map][t.to], t.column + column, t.row + now.first + row, 0);
 }
-#if EPILOGUE > 1
+#if EPILOGUE > 3
+/* Chunk i, a constant, of a tile, times the slope. */
+__device__ __forceinline__ void pass_changed(const maps &maps, hand &h, passing &now, const rounded &tile, int i,
+                                             way_out &out) {
+    int slot = out.count % CHUNKS;
+    if (!SHARE || h.tile[now.slot].more != EMPTY) {
+        barrier_wait(shared_address(&h.added[now.group][slot]), now.parities >> slot & 1);
+        now.parities ^= 1u << slot;
+    }
+    out.pass_written([&](u32 to) { chunk_merge(tile.pair[chunk_row(i) / 64], chunk_column(i), to, sloped{}); },
+                     [&](u32 chunk) { store_one(0, maps, h, now, chunk, chunk_row(i), chunk_column(i)); });
+    if (i + 1 < TILE_CHUNKS && threadIdx.x % 128 == 0) load_at(maps, h, now, out, i + 1);
+}
+#elif EPILOGUE > 1
 /* Chunk i, a constant, of a tile before its activation, and after. */
-__device__ __forceinline__ void pass_activated(const maps &maps, const hand &h, const passing &now, const rounded &tile,
-                                               int i, way_out &out) {
+__device__ __forceinline__ void pass_changed(const maps &maps, hand &h, passing &now, const rounded &tile, int i,
+                                             way_out &out) {
     store_chunk(tile, i, out, [&](u32 chunk, int row, int column) { store_one(1, maps, h, now, chunk, row, column); });
     out.pass_written([&](u32 to) { chunk_write(tile.pair[chunk_row(i) / 64], chunk_column(i), to, activated{}); },
                      [&](u32 chunk) { store_one(0, maps, h, now, chunk, chunk_row(i), chunk_column(i)); });
@@ -391,7 +438,7 @@ __device__ inline void pass_end(hand &h, const passing &now) {
 __device__ __forceinline__ void pass_late(const run &r, const maps &maps, hand &h, passing &now, const rounded &tile,
                                           int i, way_out &out) {
 #if EPILOGUE > 1
-    pass_activated(maps, h, now, tile, i, out);
+    pass_changed(maps, h, now, tile, i, out);
 #else
 #if ADDS
     if (h.tile[now.slot].adds)
@@ -423,7 +470,7 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
             at.skip(r.c.slabs);
             continue;
         }
-        if (EPILOGUE) fetch_bias(r, h.tile[from.slot].column);
+        if (BIASED) fetch_bias(r, h.tile[from.slot].column);
         float c[HALVES][COLUMNS / 8][4];
         int last = multiply_slabs(c, at, r.c.slabs, m, now.first, [&](int i) {
             if (turn) pass_late(r, maps, h, now, done, i, out);
@@ -431,7 +478,7 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
         if (!TOGETHER) give_turn(1 - group);
         multiply_finish(c, last, m);
         now.slot = from.slot;
-        if (EPILOGUE) add_bias(r, h.tile[now.slot].column, c);
+        if (BIASED) add_bias(r, h.tile[now.slot].column, c);
         pass_begin(r, maps, h, now, out);
         if constexpr (LATE > 0) {
             done.set(c);
@@ -439,7 +486,7 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
 #if EPILOGUE > 1
             done.set(c);
 #pragma unroll
-            for (int i = 0; i < TILE_CHUNKS; i++) pass_activated(maps, h, now, done, i, out);
+            for (int i = 0; i < TILE_CHUNKS; i++) pass_changed(maps, h, now, done, i, out);
 #else
             store_tile(c, out,
                        [&](u32 chunk, int row, int column) { store_one(r.copy, maps, h, now, chunk, row, column); });
