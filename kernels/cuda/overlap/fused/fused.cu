@@ -32,11 +32,8 @@
  * its own waits, and for the next pair's slabs, which await no flag where tiles are sent. So a pair awaits what its
  * tiles do, and the pairs before it in its cluster, which come before it in the table too. The last block sets the
  * counters back for the next launch. */
-#ifndef EPILOGUE
-#define EPILOGUE 0
-#endif
-#include "kernels/cuda/gemm/activation.cuh"
 #include "kernels/cuda/overlap/fused/call.cuh"
+#include "kernels/cuda/overlap/fused/epilogue.cuh"
 #include "kernels/cuda/overlap/fused/movers.cuh"
 #include "kernels/cuda/overlap/fused/pairs.cuh"
 #include "kernels/cuda/overlap/fused/putter.cuh"
@@ -55,7 +52,7 @@ struct hand {
     tile_row tile[SLOTS];
     u64 full[SLOTS], empty[SLOTS];
     u64 ready[TURNS];                                       /* of tiles that add: what they add is there */
-    u64 added[CONSUMERS][CHUNKS];                           /* it is in the memory of a chunk */
+    u64 added[CONSUMERS][CHUNKS];                           /* it, or where a slope is taken, is in a chunk's memory */
     u64 passed[CONSUMERS][CHUNKS], read[CONSUMERS][CHUNKS]; /* chunks that are to be sent; whose memory is free again */
     volatile int lost; /* 1: a wait has failed: this block neither sends nor tells any more */
 };
@@ -294,48 +291,6 @@ __device__ inline way_out make_way(u32 room, int group, hand &) {
     return {room, group, 0};
 }
 #endif
-
-/* ---- epilogues ---- */
-
-constexpr bool BIASED = EPILOGUE >= 1 && EPILOGUE <= 3;
-
-/* A group: the bias of a tile's columns is in the L1 cache when it is added. */
-__device__ inline void fetch_bias(const run &r, int column) {
-    int line = (int)threadIdx.x % 128, at = column + line * 64;
-    if (line < COLUMNS / 64 && at < r.c.columns) asm volatile("prefetch.global.L1 [%0];" ::"l"(r.c.bias + at));
-}
-/* A thread has columns 8 n + 2 (lane % 4) and the next, for all n. The result has a multiple of 8 columns. */
-__device__ __forceinline__ void add_bias(const run &r, int column, float (&c)[HALVES][COLUMNS / 8][4]) {
-    const TYPE *bias = r.c.bias + column + threadIdx.x % 4 * 2;
-#pragma unroll
-    for (int n = 0; n < COLUMNS / 8; n++) {
-        u32 two = 0;
-        float left, right;
-        if (column + 8 * n < r.c.columns) asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(two) : "l"(bias + 8 * n));
-        unpair((const T *)0, two, left, right);
-#pragma unroll
-        for (int h = 0; h < HALVES; h++)
-            c[h][n][0] += left, c[h][n][1] += right, c[h][n][2] += left, c[h][n][3] += right;
-    }
-}
-/* A division here, as gelu_of has, would not fit into the registers beside two tiles. */
-struct activated {
-    __device__ inline u32 operator()(u32 two) const {
-        float x, y;
-        unpair((const T *)0, two, x, y);
-        return EPILOGUE == 2 ? ::pair((const T *)0, x * gelu_sigmoid(x), y * gelu_sigmoid(y))
-                             : ::pair((const T *)0, relu_of(x), relu_of(y));
-    }
-};
-struct sloped {
-    __device__ inline u32 operator()(u32 two, u32 at) const {
-        float x, y, left, right;
-        unpair((const T *)0, two, x, y);
-        unpair((const T *)0, at, left, right);
-        return EPILOGUE == 4 ? ::pair((const T *)0, x * gelu_slope(left), y * gelu_slope(right))
-                             : ::pair((const T *)0, x * relu_slope(left), y * relu_slope(right));
-    }
-};
 
 /* What tiles add is asked for so many chunks ahead. */
 enum { AHEAD = CHUNKS / 2 };
