@@ -71,7 +71,7 @@ static void run_all(const struct job *job, int number) {
 }
 
 /* Jobs of fewer than eight ranks: each so manieth, which has all forms. */
-#ifdef MOTLEY_SANITIZE
+#if defined MOTLEY_SANITIZE || defined MOTLEY_TSAN
 enum { EVERY = 5 };
 #else
 enum { EVERY = 3 };
