@@ -31,9 +31,9 @@ static struct mt_plan_request request_of(int64_t batch) {
  * equal shares: with equal ranks that is what each must have. */
 static int64_t count(int nranks, int64_t batch) {
     static struct mt_storage_row rows[] = {{.pattern = "*", .state = MT_STATE_SPLIT}};
-    int64_t least = INT64_MAX;
+    int64_t least = INT64_MAX, share = (batch + nranks - 1) / nranks; /* a larger micro-batch is as this one */
     for (int what = 0; what < MT_NRECOMPUTE; what++)
-        for (int micro = 1; micro <= batch; micro++)
+        for (int micro = 1; micro <= share; micro++)
             for (int split = 0; split < 3; split++) { /* 2: weights gathered for each layer */
                 struct mt_err err = MT_ERR_INIT;
                 struct mt_plan_request q = request_of(batch);

@@ -1,11 +1,12 @@
 /* Device code compiles, without a GPU: every source, as its first row in variants.def has it, for every architecture;
  * for those in between, which know all instructions of an older one, as far as the compiler's front end goes. Every row
  * for one of them, of many variants of a kernel some to the end, and these with f16 for bf16 through the front end.
- * NVRTC is taken as it is found, and needs no headers here. The work is divided among as many processes as there are
- * processors.
+ * For that one the first variant of each kernel is optimised, as where it runs; what else goes to the end is so as
+ * little as the compiler can, which assembles the same instructions in a third of the time. NVRTC is taken as it is
+ * found, and needs no headers here. The work is divided among as many processes as there are processors.
  *
  * With MOTLEY_ALL_ARCHITECTURES=1, and where there is a GPU, every row is compiled for every architecture, with f16
- * too: many times as long. */
+ * too, and all is optimised: many times as long. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -121,12 +122,15 @@ static bool is_for(const struct row *row, int sm) {
 
 static bool compile_all; /* whatever there is */
 
-static enum depth { FRONT_END, BINARY } of_others = BINARY; /* how far code goes that differs from a row in its type */
+enum depth { FRONT_END, BINARY, OPTIMISED };
+static const char *const options_of[] = {"--fdevice-syntax-only", "--Ofast-compile=max", NULL};
+static enum depth of_others = OPTIMISED; /* how far code goes that differs from a row in its type */
+static enum depth of_most = OPTIMISED;   /* how far that goes of which a variant is optimised */
 
-/* Compilers before CUDA 12.8 do not stop after their front end. */
-static bool stops_early(void) {
+/* Whether the compiler can leave out what it does beyond this: those before CUDA 12.8 cannot. */
+static bool stops_at(enum depth depth) {
     program made;
-    const char *option = "--fdevice-syntax-only";
+    const char *option = options_of[depth];
     CHECK_EQ(nvrtc.create(&made, "", "empty.cu", 0, NULL, NULL), 0);
     bool stops = !nvrtc.compile(made, 1, &option);
     nvrtc.destroy(&made);
@@ -138,7 +142,7 @@ static bool compile(const struct row *row, const char *definitions, const char *
     char architecture[64], words[4096], file[256];
     const char *options[64] = {architecture, "--std=c++17", "-default-device", "-I" MOTLEY_SOURCE};
     int noptions = 4;
-    if (depth == FRONT_END) options[noptions++] = "--fdevice-syntax-only";
+    if (options_of[depth]) options[noptions++] = options_of[depth];
     snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%s", sm, sm == 90 || sm == 100 ? "a" : "");
     snprintf(words, sizeof words, "%s", definitions);
     snprintf(file, sizeof file, "%s.cu", row->source);
@@ -152,7 +156,7 @@ static bool compile(const struct row *row, const char *definitions, const char *
     CHECK_EQ(nvrtc.log(made, log), 0);
     if (failed) fprintf(stderr, "%s.cu [%s] for sm_%d: %s\n", row->source, definitions, sm, log);
     char *binary = NULL;
-    if (!failed && depth == BINARY) {
+    if (!failed && depth != FRONT_END) {
         CHECK_EQ(nvrtc.binary_size(made, &size), 0);
         binary = malloc(size);
         CHECK_EQ(nvrtc.binary(made, binary), 0);
@@ -181,12 +185,17 @@ static bool leads(const struct row *row, int sm, bool of_all) {
     return true;
 }
 
-/* Whether the row is one of many variants of its kernel, of which the first three and then a fifth are assembled. */
-static bool is_one_of_many(const struct row *row) {
+/* Variants of a row's kernel before it. */
+static int variants_before(const struct row *row) {
     int before = 0;
     for (const struct row *r = rows; r < row; r++)
         before += !strcmp(r->source, row->source) && !strcmp(r->name, row->name) && r->most_sm == row->most_sm &&
                   leads(r, of_all_rows, false);
+    return before;
+}
+/* Whether the row is one of many variants of its kernel, of which the first three and then a fifth are assembled. */
+static bool is_one_of_many(const struct row *row) {
+    int before = variants_before(row);
     return before >= 3 && before % 5;
 }
 
@@ -194,7 +203,8 @@ static bool is_one_of_many(const struct row *row) {
 static bool compile_halves(const struct row *row, const char *text, int sm) {
     char other[4096] = "";
     bool less = sm == of_all_rows ? is_one_of_many(row) : is_between(sm) && row->least_sm != row->most_sm;
-    bool well = compile(row, row->definitions, text, sm, less && !compile_all ? of_others : BINARY);
+    enum depth depth = less ? of_others : sm != of_all_rows || variants_before(row) ? of_most : OPTIMISED;
+    bool well = compile(row, row->definitions, text, sm, compile_all ? OPTIMISED : depth);
     const char *rest = row->definitions;
     if (!compile_all && (sm != of_all_rows || less)) return well;
     for (const char *at; (at = strstr(rest, "bf16")); rest = at + 4)
@@ -254,7 +264,8 @@ int main(void) {
     struct mt_err err = MT_ERR_INIT;
     compile_all = getenv("MOTLEY_ALL_ARCHITECTURES") || !mt_device_open("cuda", &device, &err);
     mt_device_close(device);
-    if (!compile_all && stops_early()) of_others = FRONT_END;
+    if (!compile_all && stops_at(BINARY)) of_others = of_most = BINARY;
+    if (!compile_all && stops_at(FRONT_END)) of_others = FRONT_END;
     bool well = all_listed();
     int n = (int)sysconf(_SC_NPROCESSORS_ONLN);
     for (int me = 0; me < n; me++) {
