@@ -70,42 +70,7 @@ _Noreturn static void end_all(struct coordinator *c, int code, const char *text)
     mt_watch_die(c->w, code, NULL);
 }
 
-/* ---- lost and stuck ranks ---- */
-
-static enum watch_liveness liveness_of(struct coordinator *c, int p, double early_s) {
-    struct agent *agent = &c->agents[p];
-    if (!p) return WATCH_ALIVE;
-    if (!agent->connected) {
-        if (!c->checks_late) return WATCH_ALIVE;
-        agent->last.world_rank = p;
-        return mt_watch_liveness_at_start(c->w, p, c->now_s + early_s, &agent->seen);
-    }
-    if (agent->closed) return agent->leaving ? WATCH_ALIVE : WATCH_EXITED;
-    return mt_watch_liveness_of(c->w, &agent->last, c->now_s - agent->heard_s + early_s);
-}
-
-static void end_if_lost(struct coordinator *c) {
-    int named = 0, left_out = 0;
-    char text[WATCH_TEXT] = "";
-    bool any = false;
-    for (int p = 1; p < c->nagents && !any; p++) any = liveness_of(c, p, 0) != WATCH_ALIVE;
-    if (!any) return;
-    for (int p = 1; p < c->nagents; p++) {
-        enum watch_liveness liveness = liveness_of(c, p, together_s);
-        if (liveness == WATCH_ALIVE) continue;
-        if (named == MOST_NAMED) {
-            left_out++;
-            continue;
-        }
-        double silent_s = c->agents[p].connected ? c->now_s - c->agents[p].heard_s : c->now_s;
-        if (named++) mt_watch_append(text, sizeof text, "\nmotley: ");
-        mt_watch_print_liveness(c->w, liveness, &c->agents[p].last, silent_s, text, sizeof text);
-    }
-    mt_watch_append(text, sizeof text, "; at that time rank %d was in %s", c->agents[0].last.rank,
-                    c->agents[0].last.at);
-    if (left_out) mt_watch_append(text, sizeof text, "\nmotley: and %d more ranks likewise", left_out);
-    end_all(c, mt_exit_code(MT_EPEER), text);
-}
+/* ---- stuck ranks, and those that have failed ---- */
 
 /* Ranks that are alive but make no progress. Ranks that wait for others are named only if all do. */
 static void end_if_stuck(struct coordinator *c) {
@@ -182,6 +147,53 @@ static void receive_from(struct coordinator *c, int p) {
         act_on(c, p, &message, text);
     }
 }
+
+/* ---- lost ranks ---- */
+
+static enum watch_liveness liveness_of(struct coordinator *c, int p, double early_s) {
+    struct agent *agent = &c->agents[p];
+    if (!p) return WATCH_ALIVE;
+    if (!agent->connected) {
+        if (!c->checks_late) return WATCH_ALIVE;
+        agent->last.world_rank = p;
+        return mt_watch_liveness_at_start(c->w, p, c->now_s + early_s, &agent->seen);
+    }
+    if (agent->closed) return agent->leaving ? WATCH_ALIVE : WATCH_EXITED;
+    return mt_watch_liveness_of(c->w, &agent->last, c->now_s - agent->heard_s + early_s);
+}
+
+/* Once a process is gone, all that it has sent has come: perhaps it has taken its leave. */
+static enum watch_liveness heard_liveness_of(struct coordinator *c, int p, double early_s) {
+    enum watch_liveness liveness = liveness_of(c, p, early_s);
+    if (liveness == WATCH_ALIVE || !c->agents[p].connected) return liveness;
+    receive_from(c, p);
+    return liveness_of(c, p, early_s);
+}
+
+static void end_if_lost(struct coordinator *c) {
+    int named = 0, left_out = 0;
+    char text[WATCH_TEXT] = "";
+    bool any = false;
+    for (int p = 1; p < c->nagents && !any; p++) any = heard_liveness_of(c, p, 0) != WATCH_ALIVE;
+    if (!any) return;
+    for (int p = 1; p < c->nagents; p++) {
+        enum watch_liveness liveness = heard_liveness_of(c, p, together_s);
+        if (liveness == WATCH_ALIVE) continue;
+        if (named == MOST_NAMED) {
+            left_out++;
+            continue;
+        }
+        double silent_s = c->agents[p].connected ? c->now_s - c->agents[p].heard_s : c->now_s;
+        if (named++) mt_watch_append(text, sizeof text, "\nmotley: ");
+        mt_watch_print_liveness(c->w, liveness, &c->agents[p].last, silent_s, text, sizeof text);
+    }
+    mt_watch_append(text, sizeof text, "; at that time rank %d was in %s", c->agents[0].last.rank,
+                    c->agents[0].last.at);
+    if (left_out) mt_watch_append(text, sizeof text, "\nmotley: and %d more ranks likewise", left_out);
+    end_all(c, mt_exit_code(MT_EPEER), text);
+}
+
+/* ---- connections, and messages to all ---- */
 
 static void answer(struct coordinator *c, struct watch_link *link) {
     struct watch_message message;

@@ -1,8 +1,9 @@
 /* Preloaded into ranks by the tests of faults: in a chosen phase, a chosen rank gets a signal. MOTLEY_FAULT is
  * "RANK:PHASE:SIGNAL", with signals KILL, STOP, INT (twice), HANG (the thread stands still, the process lives), and
- * NONE, which leaves a file "reached" and a second for what the test then does. Ranks leave their process numbers in
- * "pid.RANK". MOTLEY_FAULT_STEPS: the checkpoints that the phases "checkpoint" and "renamed" are about [40]; of
- * several, each is struck at by the process that writes it. */
+ * NONE, which leaves a file "reached" and a second for what the test then does. In the phase "left", without a signal,
+ * nothing is heard of the rank for long, then it takes its leave and exits while rank 0 looks whether it is there.
+ * Ranks leave their process numbers in "pid.RANK". MOTLEY_FAULT_STEPS: the checkpoints that the phases "checkpoint" and
+ * "renamed" are about [40]; of several, each is struck at by the process that writes it. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,12 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 static int target = -1, number, here = -1;
 static char phase[32];
 static atomic_int calls;
+static atomic_bool ended; /* MPI is; no message since */
 
 /* "FOLDER/NAME": in MOTLEY_FAULT_FOLDER, or here. */
 static const char *at(const char *name) {
@@ -89,7 +92,35 @@ int MPI_Finalize(void) {
     if (is("end", target)) strike();
     int code = PMPI_Finalize();
     if (is("exit", target)) strike();
+    ended = true;
     return code;
+}
+
+/* The watch's messages, each by one send: after the last step none comes for longer than the test's heartbeat. */
+ssize_t send(int fd, const void *data, size_t size, int flags) {
+    static ssize_t (*next)(int, const void *, size_t, int);
+    if (!next) *(void **)&next = dlsym(RTLD_NEXT, "send");
+    if (is("left", target) && atomic_exchange(&ended, false)) usleep(3000000);
+    return next(fd, data, size, flags);
+}
+
+/* Rank 0 looks for longer than what is left of that. */
+FILE *fopen(const char *path, const char *mode) {
+    static FILE *(*next)(const char *, const char *);
+    char name[64], of_target[64] = "";
+    int pid = 0;
+    if (!next) *(void **)&next = dlsym(RTLD_NEXT, "fopen");
+    if (!is("left", 0) || strncmp(path, "/proc/", 6)) return next(path, mode);
+    snprintf(name, sizeof name, "pid.%d", target);
+    FILE *f = next(at(name), "r");
+    if (f && fscanf(f, "%d", &pid) == 1) snprintf(of_target, sizeof of_target, "/proc/%d/stat", pid);
+    if (f) fclose(f);
+    if (!strcmp(path, of_target)) {
+        phase[0] = 0; /* once */
+        close(open(at("reached"), O_CREAT | O_WRONLY, 0666));
+        usleep(2500000);
+    }
+    return next(path, mode);
 }
 
 /* Collectives of a step, after some. */

@@ -71,6 +71,14 @@ timeout -k 1 600 mpirun -x LD_PRELOAD="$preload" -x MOTLEY_FAULT=1:between:STOP 
 ranks_end 300 "rank 1, between, not watched"
 grep -q "^motley: rank 0 on $here: step [0-9]*: cpu.*: no answer from the other ranks for .* s$" run.txt || fail "$(cat run.txt)"
 
+# A rank of which nothing is heard after the last step, until it exits as it should, while rank 0 looks for it.
+rm -rf run run.txt pid.* reached
+code=0
+timeout -k 1 600 mpirun -x LD_PRELOAD="$preload" -x MOTLEY_FAULT=1:left:NONE -n 2 $MOTLEY train plan.json \
+  --data text.txt --out run --steps 20 --heartbeat 2 >run.txt 2>&1 || code=$?
+[ $code = 0 ] || fail "rank 1 exits late: code $code: $(cat run.txt)"
+[ -e reached ] || echo "rank 1 exits late: rank 0 did not look for it"
+
 # The whole job, stopped for longer than any silence that is allowed, goes on.
 rm -rf run run.txt pid.*
 mpirun -x LD_PRELOAD="$preload" -x MOTLEY_FAULT=0:none:KILL -n 2 $MOTLEY train plan.json --data text.txt --out run \
