@@ -55,6 +55,13 @@ static void test_job(struct mt_comm *comm, const struct job *job, const struct m
     if (job->problem.form == MT_OVERLAP_REDUCE) CHECK(of_first == hash[0], "job %d: replicas differ", number);
 }
 
+/* Of more ranks, which take long on few cores, and under sanitizers, a third of the epilogues. */
+#ifdef MOTLEY_SANITIZE
+enum { FEW = 2 };
+#else
+enum { FEW = 3 };
+#endif
+
 /* A gather with each epilogue, of whole rows and of slabs as the job has them, and of joint tiles. */
 static void test_epilogues(struct mt_comm *comm, const struct job *gather, int number, int n) {
     static const enum mt_type dnnl_types[] = {MT_F32, MT_BF16};
@@ -64,7 +71,7 @@ static void test_epilogues(struct mt_comm *comm, const struct job *gather, int n
     for (int t = 0; t < 2; t++) has |= gather->problem.type == dnnl_types[t] && !gather->problem.tf32;
     for (int e = 0; e < JOB_NEPILOGUES; e++) {
         struct job job = *gather;
-        if (n > 3 && (number / JOB_NFORMS + e) % 3) continue; /* they take long on few cores */
+        if (n > FEW && (number / JOB_NFORMS + e) % 3) continue;
         job_end(&job, job_epilogues[e]);
         test_job(comm, &job, &mt_backend_c, number, n);
         if (job.problem.type == MT_BF16) job.slack = 0x1p-10; /* a few products are added in f16 (half.h) */
