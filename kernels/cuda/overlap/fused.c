@@ -14,7 +14,7 @@
 #include "kernels/cuda/overlap/fused/tables.h"
 
 enum { STORE_ROWS = 64 };
-enum { SEND_ROWS = 16, PUT_ROOM_BYTES = 8 * 4096 }; /* as in fused.cu; as in putter.cuh, PUT_SLOTS of PUT_BYTES */
+enum { SEND_ROWS = 16, PUT_ROOM_BYTES = 8 * 4096 }; /* as in sender.cuh; as in putter.cuh, PUT_SLOTS of PUT_BYTES */
 
 /* ---- as in call.cuh ---- */
 

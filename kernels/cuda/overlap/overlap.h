@@ -3,7 +3,7 @@
  *
  *   chunks.c, chunks.cu   copy engines move chunks, and cuBLASLt multiplies them, in stream order
  *   fused.c, fused/       one kernel does it all, on sm_90: fused.cu; tables.c: the schedule as it reads it;
- *                         putter.cuh: how it puts rows; movers.cuh: how it adds and copies; epilogue.cuh
+ *                         putter.cuh, sender.cuh: what it puts and sends; movers.cuh; epilogue.cuh
  *   few.c, few.cu         the same for few rows
  *   waves.c               NCCL moves chunks, wave by wave, where a peer's memory is out of reach
  *   compute.c             GEMMs and sums of chunks
