@@ -95,8 +95,8 @@ struct mt_linstr {
     enum mt_linstr_kind what;
     /* The instructions of the program's block that this one implements, in order; an overlapped one's matmul comes
      * first, its collective second. A fused kernel has several, the copy of a state's new value to the state's memory
-     * none. All have one source each, but that the parts of a value are a
-     * source of every packed kernel that reads the value in their place, and the last one. */
+     * none. All have one source each, but that the parts of a value are a source of every packed kernel that reads the
+     * value in their place, and the last one. */
     int nsources, *sources;
     int stream;
     int nwaits, *waits; /* earlier instructions of other streams that must have ended, in order: at most one of each */

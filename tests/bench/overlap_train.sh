@@ -17,6 +17,7 @@
 # On two H200, of what is tuned before: a run of 100 steps takes 10 s (equal), 13 s (unequal), 16 s (tensor, samples).
 # With an empty MOTLEY_CACHE `motley tune` takes 15 s a part before that, and unequal's profile BUDGET and 5 s.
 . "$(dirname "$0")/lib.bash"
+. tests/cli/samples.bash
 device=${DEVICE:-cuda} ranks=${RANKS:-2} steps=${STEPS:-80} rounds=${ROUNDS:-2} sms=${SMS:-132,64}
 model=${MODEL:-gpt2:124m,vocab=50304} batch=${BATCH:-32}
 large=${LARGE:-gpt2:774m,vocab=50304} large_batch=${LARGE_BATCH:-16}
@@ -48,32 +49,6 @@ planned() {
 here() {
   sed "s/\"host\": \"node0\"/\"host\": \"$(hostname)\"/" "$1" >"$1.here"
   "$motley" plan --check "$1.here" -o "$1" >"$1.txt" 2>&1 || { cat "$1.txt" >&2; return 1; }
-}
-# with_rules FILE: what is not divided by heads, ffn or vocabulary is by samples
-with_rules() {
-  local rules='' pattern split
-  while read -r pattern split; do
-    rules+="    {\"pattern\": \"$pattern\", \"rule\": \"split\", \"split\": \"$split\"},\n"
-  done <<'END'
-h.*.attn.c_proj.add_bias* batch
-h.*.attn.residual* batch
-h.*.mlp.c_proj.add_bias* batch
-h.*.mlp.c_proj* ffn
-h.*.mlp.c_fc* ffn
-h.*.mlp.gelu* ffn
-h.*.attn* heads
-lm_head* vocab
-loss.exp_sum* vocab
-loss.pick* vocab
-loss.max* vocab
-loss.nll/grad_x vocab
-* batch
-END
-  awk -v rules="${rules%,\\n}\n" '
-    /^  "rules": \[/ { print; printf "%s", rules; inside = 1 }
-    inside && /^  \]/ { inside = 0 }
-    /"kind": "(Broadcast|AllToAll)"/ { next } # which it has no use for then
-    !inside' "$1" | sed -z 's/,\n  \]/\n  ]/g'
 }
 # overlapped FORMS ROWS FILE: another decision, and how each shape runs (see `motley plan --document`)
 overlapped() {
@@ -235,7 +210,7 @@ rows() {
 samples() {
   local plan base=$work/samples-base.json
   planned "$base" "${described[@]}" --model "$large" --batch "$large_batch" --strategy tensor --overlap none
-  with_rules "$base" >"$base.rules"
+  by_samples "$base" >"$base.rules"
   for plan in $(plans_of samples); do
     case $plan in
     without) overlapped none "" "$base.rules" ;;

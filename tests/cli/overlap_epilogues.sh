@@ -2,35 +2,15 @@
 # Activations that are gathered while their GEMM runs, with biases and GELU: the GEMM ends with the epilogues that it has
 # without the gather, and training has the losses of the plan without: in bf16 too, where one rounding more would show.
 . "$SOURCE/tests/cli/lib.bash"
+. "$SOURCE/tests/cli/samples.bash"
 seq 1 4000 >text.txt
 losses() { sed -n 's/^ *"losses": \[\(.*\)\]$/\1/p' "$1" | tr -d ' ' | tr , '\n'; }
 
-# What is not divided by heads, ffn or vocabulary is by samples: two ranks, uneven.
-while read -r pattern split; do
-  rules+="{\"pattern\": \"$pattern\", \"rule\": \"split\", \"split\": \"$split\"}, "
-done <<'END'
-h.*.attn.c_proj.add_bias* batch
-h.*.attn.residual* batch
-h.*.mlp.c_proj.add_bias* batch
-h.*.mlp.c_proj* ffn
-h.*.mlp.c_fc* ffn
-h.*.mlp.gelu* ffn
-h.*.attn* heads
-lm_head* vocab
-loss.exp_sum* vocab
-loss.pick* vocab
-loss.max* vocab
-loss.nll/grad_x vocab
-* batch
-END
+# Two ranks, uneven.
 divided() { # PRECISION OUT
   $MOTLEY plan --model gpt2:layers=2,heads=4,embed=32,context=16,vocab=256 --batch 4 --steps 30 --precision "$1" \
     --cluster cpu-1t:1x2 --use all --strategy tensor --overlap none -o base.json >said.txt
-  awk -v rules="${rules%, }" '
-    /^  "rules": \[/ { print; print "    " rules; inside = 1 }
-    inside && /^  \]/ { inside = 0 }
-    /"kind": "Broadcast"/ { next }
-    !inside' base.json | sed -z 's/,\n  \]/\n  ]/g' |
+  by_samples base.json |
     sed "/\"name\": \"heads\"/s/\"sizes\": \[[0-9, ]*\]/\"sizes\": [3, 1]/; s/\"node0\"/\"$(hostname)\"/g
       /\"name\": \"ffn\"/s/\"sizes\": \[[0-9, ]*\]/\"sizes\": [48, 80]/
       /\"name\": \"batch\"/s/\"sizes\": \[[0-9, ]*\]/\"sizes\": [1, 3]/
