@@ -196,6 +196,20 @@ static struct mt_cost rate_of(const struct mt_costs *costs, int rank, const stru
     return rate_of_gpu(costs, rank, p, w, class, rates);
 }
 
+/* What a rank sends to all others of its node together, and receives: a GPU's links lead to a switch, so as much as to
+ * the one that it reaches fastest; or its part of what all pairs were measured to share, if that is more. CPUs' memory
+ * limits pairs alone. */
+static double inside_rate(const struct mt_cluster *cluster, int node, const struct mt_overlap_rates *rates,
+                          const double *bandwidth_Bps, int n, int me) {
+    int inside = cluster->nodes[node].inside, devices = 0;
+    if (rates->holds || inside < 0) return INFINITY;
+    for (int d = 0; d < cluster->ndevices; d++) devices += cluster->devices[d].node == node;
+    double most = cluster->links[inside].shared_Bps / devices;
+    for (int peer = 0; peer < n; peer++)
+        if (peer != me) most = fmax(most, bandwidth_Bps[peer]);
+    return most > 0 ? most : INFINITY;
+}
+
 void mt_predict_overlap_rates(const struct mt_costs *costs, const struct mt_overlap *p, const int *group,
                               struct mt_arena *arena, struct mt_overlap_rates **rates, struct mt_overlap_links *links,
                               double *error, bool *nominal) {
@@ -228,7 +242,8 @@ void mt_predict_overlap_rates(const struct mt_costs *costs, const struct mt_over
             bandwidth_Bps[i * p->n + j] = route.bandwidth_Bps, latency_s[i * p->n + j] = route.latency_s;
             *nominal |= route.nominal;
         }
-        if (inside) r->egress_Bps = r->ingress_Bps = INFINITY;
+        if (inside)
+            r->egress_Bps = r->ingress_Bps = inside_rate(cluster, device->node, r, &bandwidth_Bps[i * p->n], p->n, i);
     }
 }
 

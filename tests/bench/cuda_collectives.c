@@ -1,16 +1,20 @@
 /* Collectives over NCCL, one GPU a rank: every way that blocks of unequal sizes can go, beside what the rule chooses.
  *
- *     mpirun -n N bench_cuda_collectives [--most BYTES] [--overlap] [--engines]
+ *     mpirun -n N bench_cuda_collectives [--most BYTES] [--overlap] [--engines] [--cluster FILE]
  *
  * A line is a message's size (all blocks together), how it is divided, and microseconds by each way; the choice by the
  * rule (kernels/coll/nccl_unequal.h) against the best; and its bandwidth per rank as nccl-tests counts: bus bandwidth,
  * what a link carries. Calls are queued behind a long one, so that the GPU finds them all there: no time of the host
  * counts. Equal blocks by the native way are NCCL's own speed. --overlap: a product and an AllReduce at once, against
  * each alone; set NCCL_MAX_CTAS to see what fewer blocks of NCCL's do to both. --engines: large
- * messages go by copy engines (kernels/cuda/engine/engine.h), whatever the way. */
+ * messages go by copy engines (kernels/cuda/engine/engine.h), whatever the way. --cluster: instead, NCCL's own way and
+ * the hierarchical one among the nodes of a cluster that was profiled with these ranks, beside what a plan would be
+ * told that they take; with the part of the cases that is within 15%. */
 #include "kernels/base/arena.h"
 #include "kernels/base/text/units.h"
+#include "kernels/coll/nccl_nodes.h"
 #include "kernels/device/window.h"
+#include "planner/cost/cost.h"
 #include "tests/kernels/cuda/nccl/cuda_ranks.h"
 
 /* ALIGN elements: 16 bytes, below which NCCL moves less at a time. HEADS: calls of the longest message in front, which
@@ -25,7 +29,7 @@ static struct mt_err err = MT_ERR_INIT;
 static int rank, nranks, group[MOST_RANKS];
 static void *message[2];
 static int64_t most_bytes = 256 << 20;
-static const struct mt_schedule no_schedule = MT_SCHEDULE_INIT;
+static struct mt_schedule schedule = MT_SCHEDULE_INIT; /* no steps: NCCL has its own */
 
 /* Shares of the ranks, in turn. */
 static const struct skew {
@@ -46,7 +50,7 @@ static void divide(const struct skew *skew, int64_t count, int64_t *counts) {
 
 static void queue(const struct mt_coll *problem, double *seconds) {
     struct mt_coll_call call = {.problem = *problem,
-                                .schedule = &no_schedule,
+                                .schedule = &schedule,
                                 .comm = comm,
                                 .group = group,
                                 .deadline_s = deadline_s,
@@ -64,6 +68,7 @@ static double measure(const struct mt_coll *problem) {
     int64_t counts[MOST_RANKS];
     struct mt_coll head = {MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, nranks, rank, 0, counts, false, NULL};
     double best = INFINITY;
+    schedule.by_node = problem->node;
     divide(&skews[0], most_bytes / 4, counts);
     for (int turn = 0; turn <= TURNS; turn++) {
         double before[2], last[2], took, slowest;
@@ -140,6 +145,56 @@ static void plain(enum mt_coll_kind kind, int64_t size_bytes) {
     if (!rank)
         printf("%-13s %10s %-5s %9.1f %46.1f GB/s\n", mt_coll_name(kind), mt_units_bytes((double)size_bytes, size),
                "even", 1e6 * took, 1e-9 * bus_factor(kind) * (double)size_bytes / took);
+}
+
+/* ---- beside what is predicted ---- */
+
+/* One message, in NCCL's own way or the hierarchical one. */
+static void price(const struct mt_costs *costs, const int *node, enum mt_coll_kind kind, int64_t size_bytes,
+                  const struct skew *skew, bool by_node) {
+    int64_t counts[MOST_RANKS];
+    struct mt_coll problem = {
+        kind, mt_coll_reduces(kind) ? MT_SUM : MT_REDUCE_NONE, MT_F32, MT_F32, nranks, rank, 0, counts, false, NULL};
+    const struct mt_coll_algorithm *algorithm = by_node ? mt_coll_find(kind, "hierarchical") : mt_coll_of_nccl(kind);
+    char size[MT_UNITS_TEXT];
+    divide(skew, size_bytes / 4, counts);
+    struct mt_cost cost = mt_cost_coll(costs, &problem, group, algorithm);
+    if (by_node) problem.node = node;
+    double took = measure(&problem), off = cost.s / took - 1;
+    cases++, within += fabs(off) <= 0.15;
+    worst = fmax(worst, fabs(off));
+    if (!rank)
+        printf("%-13s %10s %-5s %-14s %10.1f %10.1f %+6.1f%%\n", mt_coll_name(kind),
+               mt_units_bytes((double)size_bytes, size), skew->name, algorithm->name, 1e6 * took, 1e6 * cost.s,
+               100 * off);
+    fflush(stdout);
+}
+
+static void price_all(const char *file) {
+    static const enum mt_coll_kind kinds[] = {MT_ALL_REDUCE, MT_REDUCE_SCATTER, MT_ALL_GATHER};
+    struct mt_cluster *cluster;
+    int node[MOST_RANKS], known = 0;
+    CHECK_OK(mt_cluster_read(file, &cluster, &err), err);
+    CHECK(cluster->ndevices == nranks, "%d ranks, but the cluster has %d devices", nranks, cluster->ndevices);
+    for (int r = 0; r < nranks; r++) {
+        node[r] = known;
+        for (int s = r - 1; s >= 0; s--)
+            if (cluster->devices[s].node == cluster->devices[r].node) node[r] = node[s];
+        known += node[r] == known;
+    }
+    struct mt_costs costs = {.cluster = cluster, .nranks = nranks, .device = group, .memo = mt_cost_memo_new()};
+    worst = 0;
+    if (!rank)
+        printf("%-13s %10s %-5s %-14s %10s %10s  (microseconds; %d nodes)\n", "collective", "bytes", "skew",
+               "algorithm", "measured", "predicted", known);
+    for (int k = 0; k < 3; k++)
+        for (int64_t size = 256 << 10; size <= most_bytes; size *= 8)
+            for (int s = 0; s < 3; s += 2)
+                for (int by_node = 0; by_node <= (known > 1 && known < nranks); by_node++)
+                    price(&costs, node, kinds[k], size, &skews[s], by_node);
+    if (!rank) printf("%d of %d predictions within 15%%, the worst %.1f%% off\n", within, cases, 100 * worst);
+    mt_cost_memo_free(costs.memo);
+    mt_cluster_free(cluster);
 }
 
 /* ---- beside computation ---- */
@@ -229,6 +284,7 @@ static struct mt_window *use_engines(void) {
 
 int main(int argc, char **argv) {
     bool beside = false, engines = false;
+    const char *cluster = NULL;
     struct mt_window *window = NULL;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -239,13 +295,17 @@ int main(int argc, char **argv) {
             beside = true;
         else if (!strcmp(argv[i], "--engines"))
             engines = true;
+        else if (!strcmp(argv[i], "--cluster") && i + 1 < argc)
+            cluster = argv[++i];
         else
             CHECK(!strcmp(argv[i], "--most") && i + 1 < argc && mt_units_parse_bytes(argv[++i], &most_bytes), "%s",
                   argv[i]);
     }
     open_device();
     if (engines) window = use_engines();
-    if (beside) {
+    if (cluster) {
+        price_all(cluster);
+    } else if (beside) {
         overlap(4096, 16 << 20);
         overlap(4096, 64 << 20);
     } else {

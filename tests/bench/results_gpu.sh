@@ -10,33 +10,41 @@
 #   train     overlap_train.sh equal unequal tensor samples
 #   scaling   scaling_gpu.sh equal unequal, 124M, beside PEER
 #   large     1558M with states in shares, on one GPU each and together
+#   plans     classics_gpu.sh
+#   nodes     hierarchical_gpu.sh, four GPUs
 #   predict   predicted against measured steps and memory: 12 plans of sizes that no profile saw
 #
-# BIN: folder of test programs [build/release/tests]. MOTLEY, PEER, ROUNDS: as those scripts say.
+# BIN: folder of test programs [build/release/tests]. MOTLEY, PEER, ROUNDS: as those scripts say. KEEP: a folder for what
+# is measured.
 . "$(dirname "$0")/lib.bash"
 [ $# -gt 0 ] || { sed -n '2,/^\. /s/^# \?//p' tests/bench/results_gpu.sh >&2; exit 2; }
 needs nvidia-smi mpirun
 n=$(nvidia-smi -L | wc -l) bin=${BIN:-$PWD/build/release/tests}
 export MOTLEY=$motley SOURCE=${SOURCE:-$PWD}
 
-# one RANKS GPUS PROGRAM: a row, and its last lines if it failed
+# one RANKS GPUS PROGRAM [ARGUMENT]: a row, and its first lines if it failed
 one() {
-  local code=0 begin=$EPOCHREALTIME log=$work/$3-$1.log
-  CUDA_VISIBLE_DEVICES=$2 mpirun --bind-to none -n "$1" "$bin/$3" >"$log" 2>&1 || code=$?
-  awk -v p="$3" -v n="$1" -v c=$code -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { printf "%-24s %d ranks, code %d, %.0f s\n", p, n, c, b - a }'
-  [ $code = 0 ] || [ $code = 77 ] || tail -n 8 "$log"
+  local code=0 begin=$EPOCHREALTIME log=$work/$3-$1-${4:+${4%/*}}.log
+  CUDA_VISIBLE_DEVICES=$2 mpirun --bind-to none -n "$1" "$bin/$3" ${4:+"$4"} >"$log" 2>&1 || code=$?
+  awk -v p="$3${4:+ $4}" -v n="$1" -v c=$code -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { printf "%-24s %d ranks, code %d, %.0f s\n", p, n, c, b - a }'
+  [ $code = 0 ] || [ $code = 77 ] || grep -v '^\[\|^--' "$log" | head -n 8
 }
 # Half of the GPUs each, at the same time.
 right() {
-  local all first=0 second=0
+  local all part first=0 second=0
   all=$(seq 0 $((n - 1)) | paste -sd,)
   if [ "$n" -ge 2 ]; then first=0,1 second=0,1; fi
   if [ "$n" -ge 4 ]; then second=2,3; fi
-  { one 1 "${first%,*}" test_cuda_fused; one 2 "$first" mpi_cuda_engines; one 3 "$first" mpi_cuda_overlap; } & local beside=$!
+  {
+    for part in 0 1 2 3; do one 1 "${first%,*}" test_cuda_fused $part/4 & done
+    wait
+    one 2 "$first" mpi_cuda_engines
+    one 3 "$first" mpi_cuda_overlap
+  } & local beside=$!
   [ "$first" != "$second" ] || wait $beside
   one 2 "$second" mpi_cuda_overlap
   one 2 "$second" mpi_cuda_stall
-  one 2 "$second" mpi_cuda_overlapped
+  one 3 "$second" mpi_cuda_overlapped
   wait
   one "$n" "$all" mpi_cuda_comm
   one "$n" "$all" mpi_cuda_executor
@@ -58,13 +66,15 @@ overlap() {
   for form in gather scatter reduce; do
     for share in "" ${SHARES:-}; do
       mpirun --bind-to none -n "$n" "$motley" bench overlap --device cuda --form "$form" "${shapes[@]}" \
-        --seconds "${SECONDS_EACH:-1}" ${share:+--shares "$share"} 2>&1
+        --seconds "${SECONDS_EACH:-1}" ${share:+--shares "$share"} --json="$work/overlap-$form${share:+-${share//:/-}}.json" 2>&1
     done
   done
   [ -z "${OVERLAP_PEER:-}" ] || torchrun --nproc-per-node "$n" "$OVERLAP_PEER" "${all[@]}" 2>"$work/peer.txt" || tail -n 3 "$work/peer.txt"
 }
 
 train() { RANKS=$n tests/bench/overlap_train.sh equal unequal tensor samples; }
+plans() { tests/bench/classics_gpu.sh; }
+nodes() { tests/bench/hierarchical_gpu.sh; }
 scaling() { tests/bench/scaling_gpu.sh equal unequal; }
 large() {
   MODEL=gpt2:1558m,vocab=50304 BATCH=16 STEPS=${STEPS:-40} STORAGE=split PLAN="--bucket-bytes 256MiB" MODE=fsdp \
@@ -79,7 +89,7 @@ predict() {
 
 for what in "$@"; do
   case $what in
-  right | agree | overlap | train | scaling | large | predict)
+  right | agree | overlap | train | scaling | large | plans | nodes | predict)
     began=$SECONDS
     echo "== $what"
     "$what" || echo "$what: code $?"

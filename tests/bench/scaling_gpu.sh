@@ -2,7 +2,8 @@
 # How much of what a host's GPUs reach alone they reach together: equal ones, and ones made unequal. Alone is measured on
 # all of them at the same time, each a job of its own, so that power and heat are as they are together. ROUNDS times in
 # turn: alone, together with each of STORAGE, the peer; rates are those of the last half of the steps, ratios are taken
-# in each round, and medians are printed. Clocks are those of the multiprocessors, sampled twice a second together.
+# in each round, which is printed, and then their medians. Clocks are those of the multiprocessors, sampled twice a
+# second while they compute together.
 #
 #   tests/bench/scaling_gpu.sh [equal | unequal]...      # [both]
 #
@@ -10,9 +11,11 @@
 #   unequal  on SMS multiprocessors, as many samples: shares by the planner's own choice from a profile (CLUSTER, or one
 #            of BUDGET seconds), or SHARES; alone with those of the last of STORAGE; beside even shares, in the first round
 #
-# MODEL, STEPS, ROUNDS, STORAGE (of "replicated", "split"), PLAN (more flags of `motley plan`), TEXT (a file), KEEP (a
-# folder for documents). PEER: a script that is run as `torchrun PEER MODE LAYERS HEADS WIDTH CONTEXT BATCHES [SMS]` in
-# each of the first PEER_ROUNDS rounds; MODE: ddp or fsdp; SIZE: what it takes as "LAYERS HEADS WIDTH CONTEXT".
+# MODEL, STEPS, ROUNDS, STORAGE (of "replicated", "split", and these with "+bf16": gradients are sent in bf16, not in
+# f32, and with "+engines" at the end: large messages by copy engines), PLAN (more flags of `motley plan`), TEXT (a
+# file), KEEP (a folder for documents). PEER: a script that is run as `torchrun PEER MODE LAYERS HEADS WIDTH CONTEXT
+# BATCHES [SMS]` in each of the first PEER_ROUNDS rounds; MODE: ddp or fsdp; SIZE: what it takes as "LAYERS HEADS WIDTH
+# CONTEXT".
 # DEVICE=cpu, RANKS: to try the script without GPUs.
 . "$(dirname "$0")/lib.bash"
 device=${DEVICE:-cuda} storages=${STORAGE:-replicated split} rounds=${ROUNDS:-3}
@@ -40,6 +43,12 @@ emulating() { # SMS: the flag; a CPU has a speed
   else
     echo "--emulate speed=$(tr , '\n' <<<"$1" | awk '{ print $1 / 132 }' | paste -sd,)"
   fi
+}
+
+# stored STORAGE: the flags of its plan
+stored() {
+  echo "--storage ${1%%+*}"
+  case $1 in *+bf16*) echo "--gradient-wire bf16" ;; esac
 }
 
 # planned FILE FLAG...: with what it says in FILE.txt
@@ -84,7 +93,7 @@ row() { printf '%-30s %9.0f k tokens/s %s\n' "$@"; }
 
 # in_turn NAME BATCHES SMS: plans are $work/NAME-STORAGE
 in_turn() {
-  local name=$1 round storage rate own watching emulate=()
+  local name=$1 round storage how rate own watching emulate=()
   local -A all=() of=()
   # shellcheck disable=SC2207
   [ -z "$3" ] || emulate=($(emulating "$3"))
@@ -93,7 +102,9 @@ in_turn() {
     all[alone]+=" $(sum "$own")"
     for storage in $storages; do
       clocks & watching=$!
-      rate=$(train "$n" "$work/$name-$storage" "${emulate[@]}") || return
+      how=nccl
+      [ "$storage" = "${storage%+engines}" ] || how=engines
+      rate=$(MOTLEY_COLLECTIVES=$how train "$n" "$work/$name-$storage" "${emulate[@]}") || return
       kill "$watching" 2>/dev/null || true
       all[$storage]+=" $rate" of[$storage]+=" $(over "$rate" "$(sum "$own")")"
     done
@@ -105,6 +116,7 @@ in_turn() {
       # shellcheck disable=SC2086
       all[peer]+=" $(peer "$2" $3)"
     fi
+    for how in alone $storages peer; do [ -z "${all[$how]:-}" ] || echo "  $name, round $((round + 1)): $how ${all[$how]##* } k"; done
   done
   row "$name: $n alone, together" "$(median "${all[alone]}")" "(the last: $own)"
   for storage in $storages; do
@@ -118,7 +130,8 @@ in_turn() {
 equal() {
   local storage
   for storage in $storages; do
-    planned "$work/equal-$storage" --device "$device" --ranks "$n" --batch $((n * batch)) --even --storage "$storage" "${flags[@]}"
+    # shellcheck disable=SC2046
+    planned "$work/equal-$storage" --device "$device" --ranks "$n" --batch $((n * batch)) --even $(stored "$storage") "${flags[@]}"
   done
   in_turn equal "$(repeat "$batch")" ""
 }
@@ -133,11 +146,13 @@ unequal() {
   fi
   [ -z "${SHARES:-}" ] || by+=(--shares "$SHARES")
   for storage in $storages; do
-    planned "$work/unequal-$storage" --cluster "$cluster" --batch $((n * batch)) "${by[@]}" --storage "$storage" "${flags[@]}"
+    # shellcheck disable=SC2046
+    planned "$work/unequal-$storage" --cluster "$cluster" --batch $((n * batch)) "${by[@]}" $(stored "$storage") "${flags[@]}"
     taken=$(grep -A8 '"name": "batch"' "$work/unequal-$storage" | grep -o '"sizes": \[[0-9, ]*' | grep -o '[0-9][0-9, ]*' | head -n 1)
     echo "unequal, $storage: shares ${taken// /} on $sms multiprocessors$(grep -m1 -o 'predicted.*' "$work/unequal-$storage.txt" | sed 's/^/, /')"
   done
-  planned "$work/unequal-even" --cluster "$cluster" --use all --batch $((n * batch)) --even --storage "$storage" "${flags[@]}"
+  # shellcheck disable=SC2046
+  planned "$work/unequal-even" --cluster "$cluster" --use all --batch $((n * batch)) --even $(stored "$storage") "${flags[@]}"
   in_turn unequal "${taken// /}" "$sms"
 }
 

@@ -86,12 +86,8 @@ static struct own find_own(const struct mt_bench_case *c, const struct mt_overla
 
 /* The rates of rank r but for what is put. */
 static struct mt_overlap_rates rates_of(const struct mt_overlap *p, int r, const struct own *own) {
-    struct mt_overlap_rates rates = {.workers = own->workers,
-                                     .memory_Bps = own->memory_Bps,
-                                     .whole_tiles = true,
-                                     .within = true,
-                                     .egress_Bps = INFINITY,
-                                     .ingress_Bps = INFINITY};
+    struct mt_overlap_rates rates = {
+        .workers = own->workers, .memory_Bps = own->memory_Bps, .whole_tiles = true, .within = true};
     if (mt_overlap_fused_few(p)) {
         struct mt_overlap_few few = mt_overlap_few_of(p, r, own->workers);
         rates.memory_Bps = INFINITY; /* sums of few rows are in the cache, and not by movers, as those measured */
@@ -126,9 +122,9 @@ static struct slowdowns slowdowns_of(const struct mt_bench_case *c, const struct
     return (struct slowdowns){slower, slower};
 }
 
-/* Of what the kernel puts itself. */
+/* Of what the kernel puts itself. The bandwidth is that of all that a rank sends, to whichever peers. */
 struct route {
-    double bandwidth_Bps, latency_s, egress_Bps;
+    double bandwidth_Bps, latency_s;
 };
 static double slab_row_bytes(const struct mt_overlap *p) {
     int64_t cols;
@@ -141,10 +137,10 @@ static struct route find_route(struct mt_bench_case *c, const struct mt_overlap 
     double flags_s = mt_bench_fused_part_of(c, MT_BENCH_FLAGS, NULL)->median_s;
     struct route r = {mt_bench_traffic_of(&puts->problem, &c->arena).bytes /
                           fmax(puts->median_s / 2, puts->median_s - flags_s),
-                      flags_s / 2, INFINITY};
+                      flags_s / 2};
     if (!engine) return r;
     double bytes = mt_bench_engine_bytes(p), begun_s = engine->median_s - engine_begin_s;
-    if (mt_overlap_fused_few(p)) return (struct route){bytes / engine->median_s, 0, bytes / engine->median_s};
+    if (mt_overlap_fused_few(p)) return (struct route){bytes / engine->median_s, 0};
     if (p->form == MT_OVERLAP_GATHER) {
         r.latency_s = fmax(least_latency_s, r.latency_s - launch_of_flags_s);
         if (p->slabs <= 1 || p->engines) return r;
@@ -169,7 +165,7 @@ static struct mt_bench_rates rates_of_blocks(struct mt_bench_case *c, const stru
     for (int r = 0; r < p->n; r++) {
         found.rates[r] = rates_of(p, r, &all[r]);
         found.rates[r].compute_slowdown = slower.compute, found.rates[r].put_slowdown = slower.put;
-        found.rates[r].egress_Bps = route.egress_Bps;
+        found.rates[r].egress_Bps = found.rates[r].ingress_Bps = route.bandwidth_Bps;
         for (int q = 0; q < p->n; q++)
             bandwidth_Bps[r * p->n + q] = route.bandwidth_Bps, latency_s[r * p->n + q] = route.latency_s;
     }
@@ -182,6 +178,8 @@ struct mt_bench_rates mt_bench_rates_of_fused(struct mt_bench_case *c, const str
     struct mt_bench_rates chunks = mt_bench_rates_of_chunks(c, p);
     found.links = chunks.links;
     for (int r = 0; r < p->n; r++) {
+        found.rates[r].egress_Bps = chunks.rates[r].egress_Bps,
+        found.rates[r].ingress_Bps = chunks.rates[r].ingress_Bps;
         found.rates[r].flops /= beside_engines;
         found.rates[r].put_s = fmax(engine_put_s, chunks.rates[r].put_s);
         found.rates[r].compute_slowdown = chunks.rates[r].compute_slowdown;

@@ -227,6 +227,7 @@ struct mt_bench_rates mt_bench_rates_of_chunks(struct mt_bench_case *c, const st
     MPI_Allgather(&own, sizeof own, MPI_BYTE, all, sizeof own, MPI_BYTE, MPI_COMM_WORLD);
     struct slowdowns slower = slowdowns_of(c);
     for (int r = 0; r < p->n; r++) {
+        double all_Bps = all[r].units ? route.bandwidth_Bps : INFINITY; /* which a GPU sends, to whichever peers */
         found.rates[r] = (struct mt_overlap_rates){.workers = 1,
                                                    .flops = all[r].flops,
                                                    .tile_s = all[r].tile_s,
@@ -237,8 +238,8 @@ struct mt_bench_rates mt_bench_rates_of_chunks(struct mt_bench_case *c, const st
                                                    .unit = {unit[0], unit[1]},
                                                    .units = all[r].units,
                                                    .holds = !all[r].units,
-                                                   .egress_Bps = INFINITY,
-                                                   .ingress_Bps = INFINITY,
+                                                   .egress_Bps = all_Bps,
+                                                   .ingress_Bps = all_Bps,
                                                    .compute_slowdown = slower.compute,
                                                    .put_slowdown = slower.put};
         for (int q = 0; q < p->n; q++)

@@ -111,6 +111,10 @@ static void check_predictions(struct mt_bench_overlap *bench, enum mt_overlap_fo
     CHECK(begin_s > 0 && begin_s < all_s / 2, "a launch of %g s", begin_s);
     CHECK_NEAR(begin_s + tiles / WORKERS * each_s, all_s, 1e-12);
     CHECK_NEAR(mt_bench_traffic_of(&p, &c.arena).bytes / rates.links.bandwidth_Bps[1], puts_s, 1e-12);
+    for (int r = 0; r < bench->nranks; r++) { /* to whichever peers */
+        CHECK_NEAR(rates.rates[r].egress_Bps, rates.links.bandwidth_Bps[1], 1);
+        CHECK_NEAR(rates.rates[r].ingress_Bps, rates.links.bandwidth_Bps[1], 1);
+    }
     CHECK_NEAR(rates.links.latency_s[1], flags_s / 2, 1e-15);
     CHECK_NEAR(rates.rates[0].compute_slowdown, mt_overlap_fused_adds(&p) ? beside_sent : 1, 1e-12);
     struct mt_overlap both[2] = {p, p};

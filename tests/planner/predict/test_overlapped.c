@@ -115,6 +115,46 @@ static void test_fused(void) {
     end(&s);
 }
 
+/* What a GPU sends to three peers goes over one link to a switch; or over as many as all pairs were seen to share. */
+static void test_four(void) {
+    enum { GPUS = 4 };
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_cluster *cluster;
+    int four[GPUS] = {0, 1, 2, 3};
+    const double rate_Bps = 3.6e11;
+    CHECK_OK(mt_cluster_describe("h200:1x4", NULL, &cluster, &err), err);
+    struct mt_cluster_link *link = &cluster->links[cluster->nodes[0].inside];
+    link->copy_Bps = rate_Bps;
+    link->puts = (struct mt_cluster_puts){3e-6, rate_Bps, 2e-6, 0, 0};
+    const struct mt_costs costs = {.cluster = cluster, .nranks = GPUS, .device = four};
+    for (int i = 0; i < 4 * MT_OVERLAP_NFORMS; i++) {
+        int64_t rows[GPUS], shares[GPUS];
+        bool shared = i & 1, fused = i & 2;
+        struct mt_arena arena = MT_ARENA_INIT;
+        struct mt_overlap p =
+            even_overlap((enum mt_overlap_form)(i / 4), GPUS, (int64_t[3]){8192, 1024, 8192}, MT_BF16, rows, shares);
+        struct mt_overlap_rates *rates;
+        struct mt_overlap_links links;
+        struct mt_cost cost;
+        double error, sent = (GPUS - 1) / (double)GPUS * 2 * (double)p.m;
+        bool nominal;
+        sent *= (double)(p.form == MT_OVERLAP_GATHER ? p.k : p.form == MT_OVERLAP_SCATTER ? p.cols : 2 * p.cols);
+        mt_overlap_choose_tiles(&p);
+        if (fused) p.how = MT_OVERLAP_FUSED, p.tile[0] = 128, p.tile[1] = 256;
+        link->shared_Bps = shared ? GPUS * (GPUS - 1) * rate_Bps : 0;
+        mt_predict_overlap_rates(&costs, &p, four, &arena, &rates, &links, &error, &nominal);
+        for (int r = 0; r < GPUS; r++) {
+            CHECK_NEAR(rates[r].egress_Bps, (shared ? GPUS - 1 : 1) * rate_Bps, 1);
+            CHECK_NEAR(rates[r].ingress_Bps, (shared ? GPUS - 1 : 1) * rate_Bps, 1);
+        }
+        CHECK_OK(mt_predict_overlapped(&costs, &p, four, &cost, &err), err);
+        CHECK(shared || cost.s > sent / rate_Bps, "form %d, fused %d: %g s, sent in %g", p.form, fused, cost.s,
+              sent / rate_Bps);
+        mt_arena_release(&arena);
+    }
+    mt_cluster_free(cluster);
+}
+
 static int chosen_slabs; /* of the last choice */
 static bool chosen_engines, chosen_few;
 
@@ -380,6 +420,7 @@ int main(void) {
     test_epilogues();
     test_gpus();
     test_fused();
+    test_four();
     test_choice();
     test_slabs();
     test_engines();

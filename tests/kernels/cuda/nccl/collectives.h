@@ -4,6 +4,7 @@
 #define MT_TESTS_KERNELS_CUDA_NCCL_COLLECTIVES_H
 
 #include "kernels/base/number/hash.h"
+#include "kernels/coll/nccl_nodes.h"
 #include "tests/kernels/coll/reference.h"
 #include "tests/kernels/cuda/nccl/cuda_ranks.h"
 
@@ -30,6 +31,7 @@ static void trial(const struct mt_coll *problem, const int *group, const char *n
     int64_t size_bytes = mt_type_size(problem->acc),
             count[2] = {reference_size(problem, 0), reference_size(problem, 1)};
     struct mt_schedule schedule = MT_SCHEDULE_INIT;
+    schedule.by_node = problem->node;
     void *host[2];
     for (int b = 0; b < 2; b++) {
         CHECK(count[b] * size_bytes <= room_bytes);
@@ -61,19 +63,20 @@ static void trial(const struct mt_coll *problem, const int *group, const char *n
     mt_schedule_release(&schedule);
 }
 
-static void trials(enum mt_coll_kind kind, int n, int me, const int *group, const char *group_name) {
+/* node: of each place, and no long messages; or null. */
+static void trials(enum mt_coll_kind kind, int n, int me, const int *group, const int *node, const char *group_name) {
     static const int64_t scales[] = {7, 5000, LONG};
     bool reduces = mt_coll_reduces(kind);
     int64_t counts[MOST_RANKS * MOST_RANKS];
     char name[160];
-    for (int s = 0; s < 3; s++)
+    for (int s = 0; s < (node ? 2 : 3); s++)
         for (int shape = 0; shape < NSHAPES; shape++)
             for (int t = 0; t < REFERENCE_NTYPES; t++) {
                 enum mt_type wire = reference_types[t].wire, acc = reference_types[t].acc;
                 if (acc == MT_F64 || (!reduces && wire != acc)) continue;
                 make_counts(shape, n, kind == MT_ALL_TO_ALL ? n * n : n, scales[s], counts);
                 struct mt_coll problem = {
-                    kind, reduces ? MT_SUM : MT_REDUCE_NONE, wire, acc, n, me, n - 1, counts, false, NULL};
+                    kind, reduces ? MT_SUM : MT_REDUCE_NONE, wire, acc, n, me, n - 1, counts, false, node};
                 snprintf(name, sizeof name, "%s, %s, shape %d by %lld, %s in %s", mt_coll_name(kind), group_name, shape,
                          (long long)scales[s], mt_type_name(wire), mt_type_name(acc));
                 trial(&problem, group, name);
@@ -84,9 +87,24 @@ static void trials(enum mt_coll_kind kind, int n, int me, const int *group, cons
             }
     if (reduces) return;
     make_counts(1, n, kind == MT_ALL_TO_ALL ? n * n : n, 50, counts);
-    struct mt_coll integers = {kind, MT_REDUCE_NONE, MT_I32, MT_I32, n, me, 0, counts, false, NULL};
+    struct mt_coll integers = {kind, MT_REDUCE_NONE, MT_I32, MT_I32, n, me, 0, counts, false, node};
     snprintf(name, sizeof name, "%s, %s, integers", mt_coll_name(kind), group_name);
     trial(&integers, group, name);
+}
+
+/* Hierarchical: all ranks, as if they were on several nodes, in each of the ways of reference_nodes that gives a node
+ * several ranks; two ranks have none. */
+static inline void trials_by_node(const int *all) {
+    static const enum mt_coll_kind kinds[] = {MT_ALL_REDUCE, MT_REDUCE_SCATTER, MT_ALL_GATHER};
+    char name[32];
+    int node[MOST_RANKS];
+    for (int map = 0; map < REFERENCE_NMAPS; map++) {
+        reference_nodes(map, nranks, node);
+        int64_t counts[MOST_RANKS] = {0};
+        struct mt_coll problem = {MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, nranks, rank, 0, counts, false, node};
+        snprintf(name, sizeof name, "nodes in way %d", map);
+        for (int k = 0; k < 3 && mt_nccl_by_node(&problem); k++) trials(kinds[k], nranks, rank, all, node, name);
+    }
 }
 
 /* An AllReduce of tensors that are not contiguous: arrays, one of halves (which must be converted), and one of columns,

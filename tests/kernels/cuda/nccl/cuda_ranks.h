@@ -8,13 +8,17 @@
 #include "kernels/device/device.h"
 #include "tests/check.h"
 
-/* Collective, on one host: the GPU of the rank's number. False on all ranks where one has none. */
+/* Collective: the GPU of the rank's number on its host. False on all ranks where one has none. */
 static inline bool cuda_ranks_open(struct mt_device **device) {
     struct mt_err err = MT_ERR_INIT;
+    MPI_Comm host;
     char kind[32];
-    int rank, opened, all;
+    int rank, place, opened, all;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    snprintf(kind, sizeof kind, "cuda:%d", rank);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host);
+    MPI_Comm_rank(host, &place);
+    MPI_Comm_free(&host);
+    snprintf(kind, sizeof kind, "cuda:%d", place);
     opened = mt_device_open(kind, device, &err) == MT_OK;
     CHECK(opened || err.status == MT_EMISSING || err.status == MT_EINPUT, "%s", err.text);
     MPI_Allreduce(&opened, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);

@@ -1,5 +1,6 @@
 /* Every kind of collective over NCCL, one GPU a rank: even and uneven blocks, short and long, types of wire, sums and
- * maxima, among all ranks in order and backwards, and of a rank by itself; tensors that are not contiguous.
+ * maxima, among all ranks in order and backwards, and of a rank by itself; hierarchical ones, from three ranks on;
+ * tensors that are not contiguous.
  * ranks: 2 */
 #include "tests/kernels/cuda/nccl/collectives.h"
 
@@ -17,10 +18,11 @@ int main(int argc, char **argv) {
     comm = cuda_ranks_comm(60);
     for (int r = 0; r < nranks; r++) all[r] = r, backwards[r] = nranks - 1 - r;
     for (enum mt_coll_kind k = 0; k < MT_NCOLLS; k++) {
-        trials(k, nranks, rank, all, "all");
-        trials(k, nranks, nranks - 1 - rank, backwards, "backwards");
-        trials(k, 1, 0, &rank, "alone");
+        trials(k, nranks, rank, all, NULL, "all");
+        trials(k, nranks, nranks - 1 - rank, backwards, NULL, "backwards");
+        trials(k, 1, 0, &rank, NULL, "alone");
     }
+    trials_by_node(all);
     trials_of_tensors(all);
     mt_comm_free(comm);
     trials_end();

@@ -114,8 +114,8 @@ int main(int argc, char **argv) {
     for (int w = 0; w < 2; w++) {
         struct mt_window *window = give_window(sizes[w], deadline_s);
         static const enum mt_coll_kind kinds[] = {MT_REDUCE_SCATTER, MT_ALL_GATHER, MT_ALL_REDUCE};
-        for (int k = 0; k < 3; k++) trials(kinds[k], nranks, rank, all, "all");
-        trials(MT_ALL_REDUCE, nranks, nranks - 1 - rank, backwards, "backwards");
+        for (int k = 0; k < 3; k++) trials(kinds[k], nranks, rank, all, NULL, "all");
+        trials(MT_ALL_REDUCE, nranks, nranks - 1 - rank, backwards, NULL, "backwards");
         trials_of_tensors(all);
         test_captured(all);
         take_window(window);

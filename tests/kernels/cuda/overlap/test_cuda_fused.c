@@ -1,7 +1,10 @@
 /* Overlapped GEMMs in one kernel, of several ranks on one GPU, against fp64: each form, ragged and empty shares, odd
  * extents, types, transposes and tiles; gathers with epilogues too; ten epochs with equal bits, results and staging
  * poisoned; as graphs; and without a peer, which ends by the deadline and names the flag. It is long for its list of
- * problems. */
+ * problems.
+ *
+ *     test_cuda_fused [I | I/OF]     // one problem; or each OF-th from I on, as most of the time is that of compilers
+ */
 #include "tests/kernels/cuda/overlap/one_gpu.h"
 
 static const uint64_t seed = 20261123;
@@ -941,12 +944,13 @@ int main(int argc, char **argv) {
         return 77;
     }
     int wrong = 0;
-    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
-        if (argc > 1 && strtoll(argv[1], NULL, 10) != (long long)i) continue;
-        wrong += runs_all((int)i);
-    }
+    char *of = NULL;
+    int64_t chosen = argc > 1 ? strtoll(argv[1], &of, 10) : -1,
+            parts = of && *of == '/' ? strtoll(of + 1, NULL, 10) : 0;
+    for (int i = 0; i < (int)(sizeof jobs / sizeof *jobs); i++)
+        if (argc == 1 || (parts > 0 ? i % parts : i) == chosen) wrong += runs_all(i);
     CHECK_EQ(wrong, 0);
-    if (argc > 1) return 0;
+    if (argc > 1 && !(parts > 0 && chosen == 0)) return 0;
     refuses_unaligned();
     for (enum mt_overlap_form form = 0; form < MT_OVERLAP_NFORMS; form++) lacks_peer(form);
     mt_device_close(device);
