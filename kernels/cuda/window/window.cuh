@@ -132,13 +132,14 @@ template <class F> __device__ inline bool keep_on(const u64 *signal, u64 least, 
     return !word_load(w.aborted);
 }
 /* Until the signal is at least `least`; false: someone gave up, and all threads of the level return. claim(): as of
- * keep_on. */
-template <level L, class F> __device__ inline bool wait(const u64 *signal, u64 least, const watch &w, F claim) {
+ * keep_on. Looks are as far apart as those of level P: many threads of one warp look as seldom as one that stands for
+ * it. */
+template <level L, level P = L, class F> __device__ inline bool wait(const u64 *signal, u64 least, const watch &w, F claim) {
     int fine = 1;
     if (!lane<L>() && word_load(signal) < least) {
         u64 begin = now_ns();
         for (int looks = 1; word_look(signal) < least; looks++) {
-            pause<L>();
+            pause<P>();
             if (looks % LOOKS == 0 && !keep_on(signal, least, begin, w, claim)) {
                 fine = 0;
                 break;

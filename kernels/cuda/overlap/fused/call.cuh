@@ -83,16 +83,26 @@ struct run {
 __device__ inline bool claim(const run &r) {
     return !atomicExch(r.c.work + GIVEN_UP, 1);
 }
-template <level L> __device__ inline bool await_all(const run &r, int first, int count) {
+/* One thread; looks are as far apart as those of level L. */
+template <level L> __device__ inline bool await_flag(const run &r, const wait_row &flag) {
+    i64 least = ((i64)r.epoch - flag.lag) * flag.count;
+    watch w = r.c.w;
+    if (flag.from == r.c.me) w.deadline_ns *= 2; /* what this rank awaits of itself awaits a peer, which is named */
+    const u64 *word = (const u64 *)(r.c.part[r.c.me] + flag.place);
+    return least <= 0 || wait<THREAD, L>(word, (u64)least, w, [&] { return claim(r); });
+}
+/* One thread, a flag after the other. */
+__device__ inline bool await_all(const run &r, int first, int count) {
     bool fine = true;
-    for (int i = first; i < first + count && fine; i++) {
-        wait_row flag = r.c.waits[i];
-        i64 least = ((i64)r.epoch - flag.lag) * flag.count;
-        watch w = r.c.w;
-        if (flag.from == r.c.me) w.deadline_ns *= 2; /* what this rank awaits of itself awaits a peer, which is named */
-        if (least > 0)
-            fine = wait<L>((const u64 *)(r.c.part[r.c.me] + flag.place), (u64)least, w, [&] { return claim(r); });
-    }
+    for (int i = first; i < first + count && fine; i++) fine = await_flag<THREAD>(r, r.c.waits[i]);
+    return fine;
+}
+/* A warp, a flag a lane: to acquire one takes about a microsecond. */
+__device__ inline bool await_together(const run &r, int first, int count) {
+    bool fine = true;
+    for (int i = (int)threadIdx.x % 32; i < count && fine; i += 32) fine = await_flag<WARP>(r, r.c.waits[first + i]);
+    fine = __all_sync(~0u, fine);
+    __syncwarp(); /* what a lane has seen, all have */
     return fine;
 }
 __device__ inline void raise(const run &r, const signal_row &flag) {

@@ -128,8 +128,7 @@ __device__ inline void move_pieces(const run &r) {
         if (i >= r.c.npieces) return;
         const piece_row p = r.c.pieces[i];
         const box_row box = r.c.boxes[p.box];
-        if (!await_all<WARP>(r, box.first_wait, box.nwaits)) return;
-        __syncwarp();
+        if (!await_together(r, box.first_wait, box.nwaits)) return;
         switch (box.kind) { /* a put of sums has no rows, but flags: what was sent before has been read */
         case SUM: add_slots(r, box, p); break;
         case COPY_SUM: copy_sums(r, box, p); break;

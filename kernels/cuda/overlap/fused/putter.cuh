@@ -62,7 +62,7 @@ struct pieces_walk {
         const call &c = r.c;
         while (steps < 3) step(c);
         const box_row &b = coming_box;
-        if (next >= c.nputs || !await_all<THREAD>(r, b.first_wait, b.nwaits)) return false;
+        if (next >= c.nputs || !await_all(r, b.first_wait, b.nwaits)) return false;
         from = (const char *)(c.a + (i64)(b.from_row + coming.row) * c.k + b.column);
         to = (char *)((TYPE *)(c.part[b.peer] + c.staged[r.copy]) + (i64)(b.row + coming.row) * c.k + b.column);
         box = {coming.box, b.pieces, b.first_signal, b.nsignals};

@@ -89,7 +89,7 @@ __device__ inline void send_tiles(const run &r, const maps &maps, hand &h, u32 r
         const tile_row t = h.tile[from.slot];
         barrier_arrive(shared_address(&h.empty[from.slot]));
         if (!t.more) break;
-        if (!(ADDS && t.adds) && !await_all<THREAD>(r, t.first_ready, t.nready)) h.lost = 1;
+        if (!(ADDS && t.adds) && !await_all(r, t.first_ready, t.nready)) h.lost = 1;
 #pragma unroll 1
         for (int i = 0; i < TILE_CHUNKS; i++)
 #pragma unroll
@@ -121,7 +121,7 @@ __device__ inline void keep_ready(const run &r, hand &h) {
         barrier_arrive(shared_address(&h.empty[from.slot]));
         if (!t.more) return;
         if (!t.adds) continue;
-        if (!await_all<THREAD>(r, t.first_ready, t.nready)) h.lost = 1;
+        if (!await_all(r, t.first_ready, t.nready)) h.lost = 1;
         barrier_arrive(shared_address(&h.ready[adding++ % TURNS]));
     }
 }
