@@ -71,3 +71,38 @@ for precision in f64 f16 tf32; do
   fits more.json 2
   has ", 2 ranks; $precision; medians of up to 1 rounds" out.txt || fail "$(cat out.txt)"
 done
+
+# Of a plan: each of its GEMMs is measured, and runs as was fastest in the plan that is written; or apart, where that was
+# sequential.
+job=(--model gpt2:layers=1,heads=4,embed=32,context=16,vocab=64 --batch 4 --steps 3)
+planned() { # FILE FLAG...
+  $MOTLEY plan --cluster cpu:1x2 --use all "${job[@]}" -o "$1" "${@:2}" >plan.txt
+  sed -i "s/\"host\": \"node0\"/\"host\": \"$(hostname)\"/" "$1"
+  $MOTLEY plan --check "$1" -o "$1" >/dev/null
+}
+planned overlapped.json --strategy tensor --overlap all
+planned without.json --strategy tensor --overlap none
+planned samples.json --strategy data --precision bf16 --overlap all
+on 2 --plan overlapped.json -o fastest.json --repetitions 2 --seconds 0.2 --json=of_plan.json >out.txt 2>err.txt || fail "$(cat err.txt out.txt)"
+jq -e --slurpfile plan fastest.json '
+  ([.tables[] | select(.name == "overlap") | .rows[] | {form, m, n, k, apart: (.best == "sequential")}] | sort) ==
+  ([$plan[0].overlapped[] | {form: {gather: "AllGather+GEMM", scatter: "GEMM+ReduceScatter", reduce: "GEMM+AllReduce"}[.form], m,
+    n: (if .form == "gather" then .columns else .k end), k: (if .form == "gather" then .k else .columns end),
+    apart: (.by == "apart")}] | sort) and ($plan[0].overlapped | length) == 2' of_plan.json >/dev/null ||
+  fail "$(cat fastest.json of_plan.json)"
+seq 1 2000 >text.txt
+for plan in overlapped fastest; do
+  mpirun --oversubscribe --bind-to none -n 2 $MOTLEY train $plan.json --data text.txt --out $plan >out.txt 2>&1 || fail "$plan: $(cat out.txt)"
+done
+losses() { sed -n 's/^ *"losses": \[\(.*\)\]$/\1/p' "$1/run.json" | tr -d ' ' | tr , '\n'; }
+paste <(losses overlapped) <(losses fastest) | awk '{ if ($1 / $2 - 1 > 1e-5 || $2 / $1 - 1 > 1e-5) exit 1; n++ } END { exit n != 3 }' ||
+  fail "other losses: $(losses overlapped) $(losses fastest)"
+refused 2 '--output: there is no plan to write' $bench --shape 64,64,64 -o no.json
+refused 2 '--shape: --plan says that already' $bench --plan overlapped.json --shape 64,64,64
+refused 2 '--precision: --plan says that already' $bench --plan overlapped.json --precision bf16
+refused 2 'overlapped.json: the plan is for 2 ranks, but 1 were started' $bench --plan overlapped.json
+refused 2 'without.json: it has no overlapped GEMMs' on 2 --plan without.json
+refused 2 'samples.json: none of its GEMMs with a collective is among all ranks' on 2 --plan samples.json
+refused 2 '--device cuda: overlapped.json was made for devices of kind cpu' on 2 --device cuda --plan overlapped.json
+refused 2 'nowhere/p.json' on 2 --plan overlapped.json -o nowhere/p.json
+refused 2 'absent.json' on 2 --plan absent.json

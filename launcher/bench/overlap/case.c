@@ -56,7 +56,6 @@ static void choose_tiles(const struct mt_bench_overlap *b, struct mt_overlap *p)
 
 enum mt_status mt_bench_case_pose(struct mt_bench_case *c, enum mt_overlap_form form, struct mt_err *err) {
     struct mt_bench_overlap *b = c->bench;
-    const struct mt_bench_overlap_options *o = b->options;
     struct mt_overlap *p = &c->problem;
     int64_t *rows = mt_new(&c->arena, int64_t, b->nranks), *shares = mt_new(&c->arena, int64_t, b->nranks);
     bool gather = form == MT_OVERLAP_GATHER;
@@ -67,12 +66,18 @@ enum mt_status mt_bench_case_pose(struct mt_bench_case *c, enum mt_overlap_form 
                              .k = c->shape[gather ? 2 : 1],
                              .rows = rows,
                              .shares = shares,
-                             .type = o->precision,
-                             .out = o->precision,
-                             .wire = o->precision,
-                             .tf32 = o->tf32};
-    enum mt_status st = mt_bench_overlap_divide(b, "M", p->m, rows, err);
-    if (!st) st = mt_bench_overlap_divide(b, "N", c->shape[1], shares, err);
+                             .type = b->precision,
+                             .out = b->precision,
+                             .wire = b->precision,
+                             .tf32 = b->tf32};
+    enum mt_status st = MT_OK;
+    if (c->of) {
+        memcpy(rows, c->of->rows, (size_t)p->n * sizeof *rows);
+        memcpy(shares, c->of->shares, (size_t)p->n * sizeof *shares);
+    } else {
+        st = mt_bench_overlap_divide(b, "M", p->m, rows, err);
+        if (!st) st = mt_bench_overlap_divide(b, "N", c->shape[1], shares, err);
+    }
     if (st) return st;
     choose_tiles(b, p);
     for (int r = 0; r < b->rank; r++) {
@@ -359,8 +364,9 @@ static enum mt_status add_fast(struct mt_bench_case *c, struct mt_err *err) {
 }
 
 enum mt_status mt_bench_case_init(struct mt_bench_case *c, struct mt_bench_overlap *bench, enum mt_overlap_form form,
-                                  const int64_t shape[3], struct mt_err *err) {
-    *c = (struct mt_bench_case){.bench = bench, .shape = {shape[0], shape[1], shape[2]}, .begun_s = mt_now_s()};
+                                  const int64_t shape[3], const struct mt_overlap *of, struct mt_err *err) {
+    *c = (struct mt_bench_case){
+        .bench = bench, .shape = {shape[0], shape[1], shape[2]}, .of = of, .begun_s = mt_now_s()};
     enum mt_status st = mt_agree(MPI_COMM_WORLD, set_up(c, form, err), err);
     if (st) return st;
     st = mt_device_window_new(bench->device, bench->wire, c->window_bytes, bench->options->deadline_s, &c->window, err);

@@ -3,8 +3,10 @@
 #define MT_LAUNCHER_BENCH_OVERLAP_INTERNAL_H
 
 #include "kernels/device/window.h"
+#include "kernels/overlap/choice.h"
 #include "launcher/bench/overlap/overlap.h"
 #include "planner/overlap/predict.h"
+#include "planner/plan/plan.h"
 
 /* What is kept of a case for the table of all. */
 struct mt_bench_line {
@@ -14,11 +16,19 @@ struct mt_bench_line {
     double gemm_s, collective_s, sequential_s, chosen_s, error, eta, speedup, to_best;
     double errors, worst_error; /* of all predictions, without sign: the sum, the largest, how many */
     int predicted;
+    struct mt_overlap_choice row; /* of the best */
 };
 
 struct mt_bench_overlap {
     const struct mt_bench_overlap_options *options;
+    const char *kind;       /* of device */
+    enum mt_type precision; /* of operands, results, and what is sent */
+    bool tf32;
     int rank, nranks;
+    struct mt_plan *plan;        /* or null; */
+    struct mt_overlap *problems; /* a problem of each shape of it; whether its A, B and result lie transposed */
+    bool (*transposed)[3];
+    int nproblems;
     struct mt_device *device;
     struct mt_stream *compute, *talk;
     struct mt_event *computed, *told; /* the ends of work on the two streams */
@@ -76,7 +86,8 @@ enum { MT_BENCH_VARIANTS = 64 };
 struct mt_bench_case {
     struct mt_bench_overlap *bench;
     struct mt_arena arena;
-    int64_t shape[3];             /* as the user gave it */
+    int64_t shape[3];             /* as the user gave it, or would */
+    const struct mt_overlap *of;  /* a problem whose rows and shares it has; null: as the options say */
     struct mt_overlap problem;    /* with tiles, and all else open */
     int64_t first_row, first_col; /* of this rank's result, in the whole */
     int64_t gathered_at;          /* the first of its own rows */
@@ -118,10 +129,15 @@ struct mt_bench_rates {
 /* overlap.c: fill in all but the options and the document: device and communicator, if they are not there already, and
  * streams; collective, agrees. Closed after a failure too, with the document. */
 enum mt_status mt_bench_overlap_open(struct mt_bench_overlap *bench, struct mt_err *err);
-/* A shape and a form, to its tables; collective, agrees. */
+/* A shape and a form, to its tables; `of`: whose rows and shares, or null. Collective, agrees. */
 enum mt_status mt_bench_overlap_measure(struct mt_bench_overlap *bench, enum mt_overlap_form form,
-                                        const int64_t shape[3], struct mt_err *err);
+                                        const int64_t shape[3], const struct mt_overlap *of, struct mt_err *err);
 void mt_bench_overlap_close(struct mt_bench_overlap *bench);
+
+/* planned.c: the problems of the options' plan, its kind and precision; collective, agrees. Rank 0: the plan with the
+ * rows of all lines, to the options' output. */
+enum mt_status mt_bench_overlap_read_plan(struct mt_bench_overlap *bench, struct mt_err *err);
+enum mt_status mt_bench_overlap_write_plan(struct mt_bench_overlap *bench, struct mt_err *err);
 
 /* case.c: shares of M or N (`what`) for the ranks; MT_EINPUT where one would be empty. */
 enum mt_status mt_bench_overlap_divide(const struct mt_bench_overlap *bench, const char *what, int64_t extent,
@@ -131,7 +147,7 @@ enum mt_status mt_bench_case_pose(struct mt_bench_case *c, enum mt_overlap_form 
 /* Make a case's operands and variants and check their results, and after the turns those of the final again;
  * collective, agree. Released after a failure too. */
 enum mt_status mt_bench_case_init(struct mt_bench_case *c, struct mt_bench_overlap *bench, enum mt_overlap_form form,
-                                  const int64_t shape[3], struct mt_err *err);
+                                  const int64_t shape[3], const struct mt_overlap *of, struct mt_err *err);
 enum mt_status mt_bench_case_check(struct mt_bench_case *c, struct mt_err *err);
 enum mt_status mt_bench_case_check_final(struct mt_bench_case *c, struct mt_err *err);
 /* All variants take their turns, in as many rounds as there is time for, but a few at least. The best of many is so

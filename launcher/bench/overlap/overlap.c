@@ -39,7 +39,7 @@ static enum mt_status open_streams(struct mt_bench_overlap *b, struct mt_err *er
 static enum mt_status open_device(struct mt_bench_overlap *b, struct mt_err *err) {
     const struct mt_bench_overlap_options *o = b->options;
     double speed;
-    enum mt_status st = mt_rank_device_open(MPI_COMM_WORLD, o->device, &b->device, err);
+    enum mt_status st = mt_rank_device_open(MPI_COMM_WORLD, b->kind, &b->device, err);
     return st ? st : mt_agree(MPI_COMM_WORLD, mt_emulation_apply(&o->emulation, b->rank, b->device, &speed, err), err);
 }
 
@@ -47,14 +47,16 @@ enum mt_status mt_bench_overlap_open(struct mt_bench_overlap *b, struct mt_err *
     const struct mt_bench_overlap_options *o = b->options;
     MPI_Comm_rank(MPI_COMM_WORLD, &b->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &b->nranks);
-    enum mt_status st = check_shapes(b, err);
-    if (!st) st = mt_emulation_check(&o->emulation, b->nranks, o->device, err);
+    enum mt_status st = o->plan ? mt_bench_overlap_read_plan(b, err) : check_shapes(b, err);
+    if (!o->plan) b->kind = o->device ? o->device : "cpu", b->precision = o->precision, b->tf32 = o->tf32;
+    if (!st) st = mt_emulation_check(&o->emulation, b->nranks, b->kind, err);
     if (!st && !b->rank && o->output.path) st = mt_file_writable(o->output.path, err);
+    if (!st && !b->rank && o->out) st = mt_file_writable(o->out, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     mt_watch_phase(MT_WATCH_SLOW, "opening the device");
     if (!b->device && (st = open_device(b, err))) return st;
     if ((st = open_streams(b, err))) return st;
-    if (!b->wire && (st = mt_rank_wire_open(MPI_COMM_WORLD, o->device, o->deadline_s, &b->wire, err))) return st;
+    if (!b->wire && (st = mt_rank_wire_open(MPI_COMM_WORLD, b->kind, o->deadline_s, &b->wire, err))) return st;
     b->group = mt_new(&b->arena, int, b->nranks);
     for (int r = 0; r < b->nranks; r++) b->group[r] = r;
     return MT_OK;
@@ -69,13 +71,14 @@ void mt_bench_overlap_close(struct mt_bench_overlap *b) {
     if (b->talk) mt_stream_free(b->talk);
     if (b->compute) mt_stream_free(b->compute);
     mt_device_close(b->device);
+    mt_plan_free(b->plan);
     mt_arena_release(&b->arena);
 }
 
 enum mt_status mt_bench_overlap_measure(struct mt_bench_overlap *b, enum mt_overlap_form form, const int64_t shape[3],
-                                        struct mt_err *err) {
+                                        const struct mt_overlap *of, struct mt_err *err) {
     struct mt_bench_case c;
-    enum mt_status st = mt_bench_case_init(&c, b, form, shape, err);
+    enum mt_status st = mt_bench_case_init(&c, b, form, shape, of, err);
     if (!st) mt_bench_case_rounds(&c, b->options->repetitions);
     if (!st) st = mt_bench_case_judge(&c, err);
     if (!st) mt_bench_case_final(&c);
@@ -92,22 +95,33 @@ enum mt_status mt_bench_overlap_measure(struct mt_bench_overlap *b, enum mt_over
     return st;
 }
 
+/* `i` of so many. */
+static enum mt_status measure(struct mt_bench_overlap *b, int i, int count, enum mt_overlap_form form,
+                              const int64_t shape[3], const struct mt_overlap *of, struct mt_err *err) {
+    mt_watch_phase(MT_WATCH_SLOW, "measuring: %s %lld,%lld,%lld", mt_overlap_name(form), (long long)shape[0],
+                   (long long)shape[1], (long long)shape[2]);
+    if (!b->rank) {
+        mt_working_begin("measuring");
+        mt_working(i, count, "%lld,%lld,%lld", (long long)shape[0], (long long)shape[1], (long long)shape[2]);
+    }
+    enum mt_status st = mt_bench_overlap_measure(b, form, shape, of, err);
+    if (!b->rank) mt_working_end();
+    return st;
+}
+
 static enum mt_status measure_all(struct mt_bench_overlap *b, struct mt_err *err) {
     const struct mt_bench_overlap_options *o = b->options;
     enum mt_status st = MT_OK;
     for (int i = 0; i < o->nshapes && !st; i++)
-        for (int form = 0; form < MT_OVERLAP_NFORMS && !st; form++) {
-            if (!(o->forms >> form & 1u)) continue;
-            mt_watch_phase(MT_WATCH_SLOW, "measuring: %s %lld,%lld,%lld", mt_overlap_name((enum mt_overlap_form)form),
-                           (long long)o->shapes[i][0], (long long)o->shapes[i][1], (long long)o->shapes[i][2]);
-            if (!b->rank) {
-                mt_working_begin("measuring");
-                mt_working(i, o->nshapes, "%lld,%lld,%lld", (long long)o->shapes[i][0], (long long)o->shapes[i][1],
-                           (long long)o->shapes[i][2]);
-            }
-            st = mt_bench_overlap_measure(b, (enum mt_overlap_form)form, o->shapes[i], err);
-            if (!b->rank) mt_working_end();
-        }
+        for (int form = 0; form < MT_OVERLAP_NFORMS && !st; form++)
+            if (o->forms >> form & 1u)
+                st = measure(b, i, o->nshapes, (enum mt_overlap_form)form, o->shapes[i], NULL, err);
+    for (int i = 0; i < b->nproblems && !st; i++) {
+        const struct mt_overlap *p = &b->problems[i];
+        bool gather = p->form == MT_OVERLAP_GATHER;
+        const int64_t shape[3] = {p->m, gather ? p->cols : p->k, gather ? p->k : p->cols};
+        st = measure(b, i, b->nproblems, p->form, shape, p, err);
+    }
     return st;
 }
 
@@ -118,7 +132,7 @@ static void tell_start(struct mt_bench_overlap *b) {
     if (b->rank) return;
     mt_tables_say(&b->doc, "%s, %d ranks%s%s; %s; medians of up to %d rounds, on the slowest rank; operands of seed %d",
                   mt_device_describe(b->device), b->nranks, *emulated ? ", " : "", emulated,
-                  o->tf32 ? "tf32" : mt_type_name(o->precision), o->repetitions, MT_BENCH_OVERLAP_SEED);
+                  b->tf32 ? "tf32" : mt_type_name(b->precision), o->repetitions, MT_BENCH_OVERLAP_SEED);
     mt_output_tell(&o->output, &b->doc);
 }
 
@@ -130,6 +144,8 @@ enum mt_status mt_bench_overlap(const struct mt_bench_overlap_options *options, 
         st = measure_all(&b, err);
     }
     if (!st && !b.rank) mt_bench_overlap_summarise(&b);
+    if (!st && options->out)
+        st = mt_agree_rank0(MPI_COMM_WORLD, b.rank ? MT_OK : mt_bench_overlap_write_plan(&b, err), err);
     if (!st) st = mt_agree_rank0(MPI_COMM_WORLD, b.rank ? MT_OK : mt_output_end(&options->output, &b.doc, err), err);
     mt_bench_overlap_close(&b);
     return st;

@@ -24,6 +24,7 @@
  *     fused.c      rates of one kernel
  *     choice.c     predictions, the choice
  *     results.c    the tables
+ *     planned.c    the overlapped GEMMs of a plan
  */
 #ifndef MT_LAUNCHER_BENCH_OVERLAP_OVERLAP_H
 #define MT_LAUNCHER_BENCH_OVERLAP_OVERLAP_H
@@ -34,7 +35,10 @@
 #include "launcher/session/emulate.h"
 
 struct mt_bench_overlap_options {
-    const char *device; /* a kind */
+    const char *device; /* a kind; null: the plan's, or cpu */
+    /* Instead of shapes, forms, shares and a precision: the overlapped GEMMs of a plan; and where the plan is written
+     * with the form of each that was fastest. Null: none, nowhere. */
+    const char *plan, *out;
     const int64_t (*shapes)[3];
     int nshapes;
     unsigned forms;         /* bits of enum mt_overlap_form */
@@ -50,7 +54,8 @@ struct mt_bench_overlap_options {
 };
 
 /* Measure and print; collective over MPI_COMM_WORLD, agrees. MT_EINPUT: shares that do not fit the ranks, a device
- * without overlapped instructions or without the precision; MT_EBUG: a result that is wrong. */
+ * without overlapped instructions or without the precision, a plan for other ranks or without overlapped GEMMs;
+ * MT_EBUG: a result that is wrong. */
 enum mt_status mt_bench_overlap(const struct mt_bench_overlap_options *options, struct mt_err *err);
 
 #endif

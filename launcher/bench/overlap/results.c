@@ -128,6 +128,10 @@ void mt_bench_case_note(const struct mt_bench_case *c) {
                                    .eta = eta(c, true, c->chosen),
                                    .speedup = ratio(c, true, c->sequential, c->chosen),
                                    .to_best = ratio(c, true, c->chosen, c->best)};
+    struct mt_overlap best = v[c->best].problem;
+    if (c->best == c->sequential) best = c->problem, best.how = MT_OVERLAP_APART;
+    const struct mt_overlap_choice row = mt_overlap_choice_of(&best);
+    line->row = *mt_overlap_choices_copy(&row, 1, &b->arena);
     for (int i = 0; i < c->nvariants; i++) {
         if (!whole(&v[i]) || isnan(v[i].predicted_s)) continue;
         double error = fabs(v[i].predicted_s / v[i].median_s - 1);

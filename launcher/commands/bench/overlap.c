@@ -22,6 +22,8 @@ enum {
     KEY_JSON,
     KEY_DEADLINE,
     KEY_EMULATE,
+    KEY_PLAN,
+    KEY_OUT = 'o',
     MOST_EXTENT = 1 << 24,
 };
 
@@ -45,8 +47,11 @@ static const struct argp_option flag_table[] = {
     {"repetitions", KEY_REPETITIONS, "N", 0, "rounds, in which each variant takes a turn, at most [10]", 1},
     {"seconds", KEY_SECONDS, "S", 0,
      "of a shape and form, about: turns and rounds are cut to fit, to five rounds at least [60]", 1},
+    {"plan", KEY_PLAN, "FILE", 0,
+     "instead of shapes, forms, shares and a precision: the GEMMs that a plan overlaps, of all its ranks", 1},
+    {"output", KEY_OUT, "FILE", 0, "with --plan: the plan, in which each of them runs as was fastest", 1},
     MT_OPTION_JSON(KEY_JSON, 1),
-    MT_OPTION_DEVICE(KEY_DEVICE, "cpu", 2),
+    MT_OPTION_DEVICE(KEY_DEVICE, "cpu, or the plan's", 2),
     MT_OPTION_DEADLINE(KEY_DEADLINE, "120", 2),
     MT_OPTION_EMULATE(KEY_EMULATE, 2),
     {0}};
@@ -115,6 +120,8 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_JSON: st = mt_output_flag(text, state, is_operand, &o->output, f->err); break;
     case KEY_DEVICE: st = mt_flag_device(text, &o->device, f->err); break;
     case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &o->emulation, f->err); break;
+    case KEY_PLAN: st = mt_flag_path("--plan", text, &o->plan, f->err); break;
+    case KEY_OUT: st = mt_flag_path("--output", text, &o->out, f->err); break;
     case KEY_DEADLINE: st = mt_flag_seconds("--deadline", text, &o->deadline_s, f->err); break;
     case ARGP_KEY_ARG: st = mt_flag_no_operand(text, f->err); break;
     default: return ARGP_ERR_UNKNOWN;
@@ -122,27 +129,45 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return st ? EINVAL : 0;
 }
 
+/* With a plan, what the plan says is not said again. */
+static enum mt_status check_plan(const struct mt_bench_overlap_options *o, struct mt_err *err) {
+    const char *also = o->nshapes                  ? "--shape"
+                       : o->forms                  ? "--form"
+                       : o->shares                 ? "--shares"
+                       : o->precision != MT_NTYPES ? "--precision"
+                                                   : NULL;
+    if (!o->plan && o->out) {
+        mt_fail(err, MT_EINPUT, "--output: there is no plan to write");
+        return mt_err_hint(err, "--plan FILE names one; --json=FILE writes what was measured");
+    }
+    return o->plan && also ? mt_fail(err, MT_EINPUT, "%s: --plan says that already", also) : MT_OK;
+}
+
 int mt_command_bench_overlap(int argc, char **argv) {
     const struct argp argp = {
         .options = flag_table,
         .parser = parse,
-        .doc = "Measure GEMMs with their collectives, one after the other and overlapped, and how well the choice is "
-               "predicted: `mpirun -n RANKS motley bench overlap --shape 1024,2048,1024`.\v"
-               "All variants take turns in every round. Times are of the slowest rank, and ratios are taken within a "
-               "round. Results are compared with products in f64. Predictions are by the rates of parts, measured in "
-               "the same rounds; NCCL in waves is measured, but neither predicted nor chosen. eta is the longer of the "
-               "GEMM alone and the fastest collective, copies by copy engines and puts among them, over the whole."};
+        .doc =
+            "Measure GEMMs with their collectives, one after the other and overlapped, and how well the choice is "
+            "predicted: `mpirun -n RANKS motley bench overlap --shape 1024,2048,1024`.\v"
+            "All variants take turns in every round. Times are of the slowest rank, and ratios are taken within a "
+            "round. Results are compared with products in f64. Predictions are by the rates of parts, measured in "
+            "the same rounds; NCCL in waves is measured, but neither predicted nor chosen. eta is the longer of the "
+            "GEMM alone and the fastest collective, copies by copy engines and puts among them, over the whole.\n\n"
+            "`motley bench overlap --plan plan.json -o tuned.json` is for a plan by heads, ffn or vocabulary (`motley "
+            "plan --strategy tensor --overlap all`): how its GEMMs are overlapped is then what was fastest here, or "
+            "that they are not, and no longer what was predicted."};
     struct mt_err err = MT_ERR_INIT;
-    struct overlap_flags f = {
-        .err = &err,
-        .options = {.device = "cpu", .precision = MT_NTYPES, .repetitions = 10, .seconds = 60, .deadline_s = 120}};
+    struct overlap_flags f = {.err = &err,
+                              .options = {.precision = MT_NTYPES, .repetitions = 10, .seconds = 60, .deadline_s = 120}};
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     struct mt_bench_overlap_options *o = &f.options;
+    if (!st) st = check_plan(o, &err);
     if (!o->forms) o->forms = ~0u;
-    if (o->precision == MT_NTYPES) o->precision = strcmp(o->device, "cuda") ? MT_F32 : MT_BF16;
-    if (!st && !o->nshapes) {
-        st = mt_fail(&err, MT_EINPUT, "measure what? Name a shape");
-        mt_err_hint(&err, "as --shape 4096,1024,4096");
+    if (o->precision == MT_NTYPES) o->precision = o->device && !strcmp(o->device, "cuda") ? MT_BF16 : MT_F32;
+    if (!st && !o->nshapes && !o->plan) {
+        st = mt_fail(&err, MT_EINPUT, "measure what? Name a shape, or a plan");
+        mt_err_hint(&err, "as --shape 4096,1024,4096, or --plan plan.json");
     }
     const struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = o->deadline_s};
     st = mt_session_begin(&watch, st, &err);

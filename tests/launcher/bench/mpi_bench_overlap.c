@@ -42,7 +42,7 @@ int main(void) {
             for (int wrong = type ? NWRONG : 0; wrong <= NWRONG + 1; wrong++) {
                 struct mt_bench_case c;
                 const int64_t *extents = wrong > NWRONG ? tall : shape;
-                CHECK_OK(mt_bench_case_init(&c, &bench, (enum mt_overlap_form)form, extents, &err), err);
+                CHECK_OK(mt_bench_case_init(&c, &bench, (enum mt_overlap_form)form, extents, NULL, &err), err);
                 if (wrong >= NWRONG) {
                     CHECK_OK(mt_bench_case_check(&c, &err), err);
                 } else {

@@ -159,7 +159,8 @@ int main(int argc, char **argv) {
         .class = &gpu, .multiprocessors = MULTIPROCESSORS, .all_multiprocessors = MULTIPROCESSORS};
     struct mt_comm wire = {.class = &nccl, .nranks = 2};
     const struct mt_bench_overlap_options options = {.repetitions = 1, .precision = MT_BF16};
-    struct mt_bench_overlap bench = {.options = &options, .nranks = 2, .device = &device, .wire = &wire};
+    struct mt_bench_overlap bench = {
+        .options = &options, .precision = MT_BF16, .nranks = 2, .device = &device, .wire = &wire};
     struct mt_err err = MT_ERR_INIT;
     struct times times;
     struct sums s = {0};

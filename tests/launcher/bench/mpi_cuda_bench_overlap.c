@@ -40,7 +40,8 @@ int main(void) {
         }
         CHECK_OK(mt_bench_overlap_open(&bench, &err), err);
         for (int form = 0; form < MT_OVERLAP_NFORMS; form++)
-            CHECK_OK(mt_bench_overlap_measure(&bench, (enum mt_overlap_form)form, shapes[runs[i].shape], &err), err);
+            CHECK_OK(mt_bench_overlap_measure(&bench, (enum mt_overlap_form)form, shapes[runs[i].shape], NULL, &err),
+                     err);
         CHECK_EQ(bench.nlines, rank ? 0 : MT_OVERLAP_NFORMS);
         mt_bench_overlap_close(&bench);
     }
