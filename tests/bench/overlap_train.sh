@@ -85,14 +85,15 @@ median() { tr ' ' '\n' <<<"$1" | sort -g | awk 'NF { v[++n] = $1 } END { print (
 #   bf16                  without, but gradients are sent in bf16, not in f32 (--gradient-wire bf16)
 #   full                  without, but collectives start when their bucket is full (--bucket-start full)
 #   all, scatter, ...     --overlap all, ...
+#   fastest               as all, and then as `motley bench overlap --plan` found each of them to be fastest
 #   PLAN+engines          that plan with MOTLEY_COLLECTIVES=engines: large messages by copy engines
 variants() {
   if [ -n "${VARIANTS:-}" ]; then echo "$VARIANTS"; return; fi
   case $1 in
   equal) echo "without without+engines full+engines scatter" ;;
   unequal) echo "without without+engines chosen full+engines" ;;
-  tensor) echo "without all without+engines" ;;
-  samples) echo "without scatter all without+engines" ;;
+  tensor) echo "without all fastest without+engines" ;;
+  samples) echo "without scatter all fastest without+engines" ;;
   esac
 }
 plans_of() { variants "$1" | tr ' ' '\n' | sed 's/+engines//' | awk '!seen[$0]++'; }
@@ -102,6 +103,7 @@ flags_of() {
   chosen) ;;
   bf16) echo "--overlap none --gradient-wire bf16" ;;
   full) echo "--overlap none --bucket-start full" ;;
+  fastest) echo "--overlap all" ;;
   *) echo "--overlap $1" ;;
   esac
 }
@@ -149,11 +151,19 @@ repeat() { yes "$1" | head -n "$ranks" | paste -sd,; }
 
 tuned() { # PART FLAG...: what is tuned is tuned once, for all variants
   local plan
-  [ "$device" = cuda ] || return 0
   for plan in $(plans_of "$1"); do
-    mpirun --bind-to none -n "$ranks" "$motley" tune "$work/$1-$plan.json" "${@:2}" >"$work/tune.txt" 2>&1 ||
+    [ "$device" = cpu ] || mpirun --bind-to none -n "$ranks" "$motley" tune "$work/$1-$plan.json" "${@:2}" >"$work/tune.txt" 2>&1 ||
       { tail -n 5 "$work/tune.txt" >&2; return 1; }
+    measured "$work/$1-$plan.json" || return
   done
+}
+
+# measured PLAN: of `fastest`, once it has been tuned: with how each of its overlapped GEMMs was fastest
+measured() {
+  case $1 in *-fastest.json) ;; *) return 0 ;; esac
+  mpirun --bind-to none -n "$ranks" "$motley" bench overlap --plan "$1" -o "$1" --seconds "${SECONDS_EACH:-1}" >"$1.measured" 2>&1 ||
+    { tail -n 5 "$1.measured" >&2; return 1; }
+  grep -E '^ +(GEMM|AllGather)\+' "$1.measured" | sed 's/^/  /'
 }
 
 # plans PART FLAG...: of a described cluster, made for this host
@@ -214,6 +224,7 @@ samples() {
   for plan in $(plans_of samples); do
     case $plan in
     without) overlapped none "" "$base.rules" ;;
+    fastest) overlapped all "" "$base.rules" ;;
     *) overlapped "$plan" "$([ "$device" != cuda ] || rows "$base" "$plan")" "$base.rules" ;;
     esac >"$work/samples-$plan.json"
     here "$work/samples-$plan.json"
