@@ -4,7 +4,8 @@
 
 #include "kernels/cuda/overlap/fused/call.cuh"
 
-constexpr int UNIT = 8; /* elements that a lane moves at a time */
+constexpr int UNIT = 8;   /* elements that a lane moves at a time */
+constexpr int UNITS = 12; /* of sums, that it has on their way: no more registers */
 template <class element> struct unit {
     static constexpr int EACH_VEC = 16 / (int)sizeof(element), VECS = UNIT / EACH_VEC;
     vec<element, EACH_VEC> v[VECS];
@@ -86,7 +87,7 @@ __device__ inline void add_slots(const run &r, const box_row &box, const piece_r
             y.write(c.out + to + at);
         }
     };
-    move_units<RANKS <= 2 ? 4 : RANKS <= 4 ? 2 : 1>(p.rows, box.columns, c.columns, read, write);
+    move_units<UNITS / (RANKS < 3 ? 3 : RANKS)>(p.rows, box.columns, c.columns, read, write);
 }
 __device__ inline void copy_sums(const run &r, const box_row &box, const piece_row &p) {
     const call &c = r.c;
