@@ -2,6 +2,7 @@
  *
  *   WAITS        overlap_await: most flags of a launch, and threads of its one block
  *   FROM, TO     overlap_sum: types
+ *   BIAS         of the bias [TO]
  *   VECTOR       elements of one access
  *   TRANSPOSED   the result is stored transposed */
 #include "kernels/cuda/window/window.cuh"
@@ -22,6 +23,10 @@ extern "C" __global__ void __launch_bounds__(WAITS)
     if (i < n) wait<THREAD>(f.flag[i], (*epoch - f.lag[i]) * f.count[i], w, [] { return !atomicAdd(&claims, 1); });
 }
 
+#ifndef BIAS
+#define BIAS TO
+#endif
+
 using F = FROM;
 using T = TO;
 constexpr int V = VECTOR;
@@ -30,9 +35,10 @@ struct sources {
     i64 count, at[64]; /* elements from `from` on */
 };
 
-/* to[rows, cols] = the sum over sources of from[at + ...], rows of `stride`; in their order, in float. */
+/* to[rows, cols] = the sum over sources of from[at + ...], rows of `stride`; in their order, in float; and bias[cols], if
+ * it is not null. */
 extern "C" __global__ void overlap_sum(T *to, i64 to_stride, const F *from, i64 stride,
-                                       const __grid_constant__ sources s, i64 rows, i64 cols) {
+                                       const __grid_constant__ sources s, i64 rows, i64 cols, const BIAS *bias) {
     i64 across = (cols + V - 1) / V, count = rows * across;
     for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += (i64)gridDim.x * blockDim.x) {
         i64 row = i / across, col = i % across * V;
@@ -45,6 +51,7 @@ extern "C" __global__ void overlap_sum(T *to, i64 to_stride, const F *from, i64 
 #pragma unroll
             for (int j = 0; j < V; j++) sum[j] += v[j];
         }
+        for (int j = 0; j < V && bias; j++) sum[j] += load(bias[col + j]);
         vec<T, V> out;
         out.set(sum);
         out.write(to + row * to_stride + col);
@@ -54,7 +61,7 @@ extern "C" __global__ void overlap_sum(T *to, i64 to_stride, const F *from, i64 
 /* The same, to[cols, rows]: by tiles of 32 by 32, of 256 threads. */
 extern "C" __global__ void __launch_bounds__(256)
     overlap_sum_transposed(T *to, i64 to_stride, const F *from, i64 stride, const __grid_constant__ sources s, i64 rows,
-                           i64 cols) {
+                           i64 cols, const BIAS *bias) {
     __shared__ float tile[32][33];
     i64 across = (cols + 31) / 32, count = (rows + 31) / 32 * across;
     int x = threadIdx.x % 32, y = threadIdx.x / 32;
@@ -64,6 +71,7 @@ extern "C" __global__ void __launch_bounds__(256)
             float sum = 0;
             if (row + r < rows && col + x < cols)
                 for (i64 k = 0; k < s.count; k++) sum += load(from[s.at[k] + (row + r) * stride + col + x]);
+            if (bias && col + x < cols) sum += load(bias[col + x]);
             tile[r][x] = sum;
         }
         __syncthreads();

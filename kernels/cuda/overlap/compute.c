@@ -37,13 +37,16 @@ struct sum {
     bool transposed;
     int64_t to_stride, stride, rows, cols;
     struct sources sources;
+    const char *bias; /* of bias_type, or null */
+    enum mt_type bias_type;
 };
 
 static enum mt_status sum_kernel(const struct cuda *cuda_of, const struct sum *s, int vector, CUfunction *kernel,
                                  struct mt_err *err) {
-    char text[160];
-    snprintf(text, sizeof text, "-DWAITS=%d -DFROM=%s -DTO=%s -DVECTOR=%d", CUDA_OVERLAP_WAITS, cuda_type(s->from_type),
-             cuda_type(s->to_type), vector);
+    char text[160], bias[32] = "";
+    if (s->bias && s->bias_type != s->to_type) snprintf(bias, sizeof bias, " -DBIAS=%s", cuda_type(s->bias_type));
+    snprintf(text, sizeof text, "-DWAITS=%d -DFROM=%s -DTO=%s -DVECTOR=%d%s", CUDA_OVERLAP_WAITS,
+             cuda_type(s->from_type), cuda_type(s->to_type), vector, bias);
     return cuda_kernel((struct cuda *)(uintptr_t)cuda_of, "chunks", text,
                        s->transposed ? "overlap_sum_transposed" : "overlap_sum", 0, kernel, err);
 }
@@ -59,6 +62,16 @@ static int sum_vector(const struct sum *s) {
     return v;
 }
 
+/* Load the kernels that a sum may take, whatever its alignment. */
+static enum mt_status load_sums(const struct cuda_overlap_run *run, const struct sum *s, struct mt_err *err) {
+    CUfunction kernel;
+    enum mt_status st = MT_OK;
+    for (int v = 1; v <= 8 && !st; v *= 2)
+        if (v == 1 || (!s->transposed && v * mt_type_size(s->to_type) <= 16 && v * mt_type_size(s->from_type) <= 16))
+            st = sum_kernel(run->queue->cuda, s, v, &kernel, err);
+    return st;
+}
+
 static enum mt_status queue_sum(const struct cuda_overlap_run *run, const struct sum *s, struct mt_err *err) {
     int vector = sum_vector(s);
     CUfunction kernel;
@@ -66,7 +79,7 @@ static enum mt_status queue_sum(const struct cuda_overlap_run *run, const struct
     int64_t blocks = s->transposed ? divide_up(s->rows, 32) * divide_up(s->cols, 32)
                                    : divide_up(s->rows * divide_up(s->cols, vector), SUM_THREADS);
     void *arguments[] = {(void *)&s->to,      (void *)&s->to_stride, (void *)&s->from, (void *)&s->stride,
-                         (void *)&s->sources, (void *)&s->rows,      (void *)&s->cols};
+                         (void *)&s->sources, (void *)&s->rows,      (void *)&s->cols, (void *)&s->bias};
     return st ? st : cuda_launch(run->queue, kernel, least(blocks, SUM_BLOCKS), SUM_THREADS, 0, arguments, err);
 }
 
@@ -80,6 +93,13 @@ static void aim(const struct cuda_overlap_run *run, const struct mt_overlap_tile
     s->rows = box->rows, s->cols = box->cols;
 }
 
+/* The bias of complete sums (mt_overlap_takes_epilogue: of sums there is no other epilogue). */
+static void aim_bias(const struct cuda_overlap_run *run, const struct mt_overlap_tile *box, struct sum *s) {
+    const struct mt_overlap_operands *operands = run->o->operands;
+    s->bias_type = run->problem->type;
+    if (operands->epilogue) s->bias = (const char *)operands->extra + box->col * mt_type_size(s->bias_type);
+}
+
 static enum mt_status add(const struct cuda_overlap_run *run, const struct mt_overlap_tile *box, struct mt_err *err) {
     const struct mt_overlap *p = run->problem;
     int64_t first, owned = mt_overlap_owned(p, run->o->me, &first);
@@ -87,6 +107,7 @@ static enum mt_status add(const struct cuda_overlap_run *run, const struct mt_ov
                     .from_type = p->wire,
                     .stride = run->extent[box->from][1]};
     aim(run, box, &s);
+    aim_bias(run, box, &s);
     for (int r = 0; r < p->n; r++)
         if (mt_overlap_contributes(p, r)) s.sources.at[s.sources.count++] = r * owned * s.stride;
     return queue_sum(run, &s, err);
@@ -180,7 +201,7 @@ static struct product product_of(const struct cuda_overlap_run *run, const struc
         g.view.beta = 1;
         g.data.added = cuda_overlap_place(run, MT_OVERLAP_SLOTS, chunk->added_row, box->col);
     }
-    if (operands->epilogue) add_epilogue(run, box, &g);
+    if (operands->epilogue && gather) add_epilogue(run, box, &g);
     g.shape.align = alignment(&g);
     return g;
 }
@@ -225,17 +246,26 @@ static enum mt_status zero(const struct cuda_overlap_run *run, const struct sum 
     return MT_OK;
 }
 
+/* What a GEMM leaves to a pass: to round what it has made in scratch; the bias of sums that it has completed, in their
+ * place. False: nothing. */
+static bool passes_after(const struct cuda_overlap_run *run, const struct mt_overlap_chunk *chunk, struct sum *s) {
+    bool rounds = !gemm_types(run->problem->type, s->to_type);
+    s->from = rounds ? run->scratch.wide : s->to;
+    s->from_type = rounds ? MT_F32 : s->to_type;
+    s->stride = rounds ? chunk->box.cols : s->to_stride;
+    if (chunk->adds) aim_bias(run, &chunk->box, s);
+    return rounds || s->bias;
+}
+
 static enum mt_status multiply(const struct cuda_overlap_run *run, const struct mt_overlap_chunk *chunk,
                                struct mt_err *err) {
-    const struct mt_overlap *p = run->problem;
-    const struct mt_overlap_tile *box = &chunk->box;
     struct sum target = {0};
-    aim(run, box, &target);
+    aim(run, &chunk->box, &target);
     struct product g = product_of(run, chunk, &target);
     if (!g.shape.k) return zero(run, &target, err);
     enum mt_status st = run_product(run, &g, err);
-    if (st || gemm_types(p->type, target.to_type)) return st;
-    target.from = run->scratch.wide, target.from_type = MT_F32, target.stride = box->cols, target.sources.count = 1;
+    target.sources.count = 1;
+    if (st || !passes_after(run, chunk, &target)) return st;
     return queue_sum(run, &target, err);
 }
 
@@ -273,18 +303,19 @@ void cuda_overlap_run_init(struct cuda_overlap_run *run, const struct cuda_queue
 
 enum mt_status cuda_overlap_prepare(const struct cuda_overlap_run *run, const struct mt_overlap_chunks *chunks,
                                     struct mt_err *err) {
-    CUfunction kernel;
     enum mt_status st = MT_OK;
     for (int c = 0; c < chunks->nchunks && !st; c++) {
-        const struct mt_overlap_tile *box = &chunks->chunks[c].box;
+        const struct mt_overlap_chunk *chunk = &chunks->chunks[c];
+        const struct mt_overlap_tile *box = &chunk->box;
         struct gemm_choice choice;
-        struct sum s = {.from_type = box->kind == MT_TILE_MATMUL ? MT_F32 : mt_overlap_type(run->problem, box->from)};
+        struct sum s = {.from_type = mt_overlap_type(run->problem, box->from)};
+        bool passes = true;
         aim(run, box, &s);
-        for (int v = 1; v <= 8 && !st; v *= 2)
-            if (v == 1 || (!s.transposed && v * mt_type_size(s.to_type) <= 16 && v * mt_type_size(s.from_type) <= 16))
-                st = sum_kernel(run->queue->cuda, &s, v, &kernel, err);
+        if (box->kind == MT_TILE_ADD) aim_bias(run, box, &s);
+        if (box->kind == MT_TILE_MATMUL) passes = passes_after(run, chunk, &s);
+        if (passes) st = load_sums(run, &s, err);
         if (st || box->kind != MT_TILE_MATMUL) continue;
-        struct product g = product_of(run, &chunks->chunks[c], &s);
+        struct product g = product_of(run, chunk, &s);
         if (g.shape.k) st = choose(run, &g, &choice, err);
         if (g.shape.k && !st) st = gemm_load_passes(run->queue, &g.shape, &choice, err);
     }

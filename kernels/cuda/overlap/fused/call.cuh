@@ -37,6 +37,10 @@ struct piece_row {
 
 /* ---- the call ---- */
 
+#ifndef EPILOGUE
+#define EPILOGUE 0
+#endif
+
 enum { MOST_RANKS = 8 };
 struct maps {
     tensor_map a, b, staged[2]; /* of both copies of staging */

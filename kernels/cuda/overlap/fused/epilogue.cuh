@@ -1,16 +1,12 @@
-/* The epilogue of a gather's tiles in fused.cu: a bias, which is added to their sums; and as what has been rounded is
- * stored, its activation, or its product with a slope. */
+/* The epilogue of tiles in fused.cu: a bias, which is added to their sums, of those that add to this rank's part of them;
+ * and of a gather, as what has been rounded is stored, its activation, or its product with a slope. */
 #ifndef MT_KERNELS_CUDA_OVERLAP_EPILOGUE_CUH
 #define MT_KERNELS_CUDA_OVERLAP_EPILOGUE_CUH
 
 #include "kernels/cuda/gemm/activation.cuh"
 #include "kernels/cuda/overlap/fused/call.cuh"
 
-#ifndef EPILOGUE
-#define EPILOGUE 0
-#endif
-
-constexpr bool BIASED = EPILOGUE >= 1 && EPILOGUE <= 3;
+constexpr bool BIASED = EPILOGUE >= 1 && EPILOGUE <= 3 && (!SIGNALS || ADDS);
 
 /* A group: the bias of a tile's columns is in the L1 cache when it is added. */
 __device__ inline void fetch_bias(const run &r, int column) {

@@ -8,9 +8,9 @@
  *   ADDS          1: some tiles add what the peer sent, and store the sum: of two ranks, all types halves of one kind
  *   PUTTER        1: rows are put to peers, by this kernel
  *   SHARE         0; or 1: tiles come in pairs of the same columns, which the two blocks of a cluster take
- *   EPILOGUE      of a gather, whose result has a half type: 1: a bias is added; 2, 3: and gelu, relu is applied to
- *                 the sums as they are rounded, which are stored too; 4, 5: they are multiplied by the slope of gelu,
- *                 relu at another matrix; 0, or left out: none
+ *   EPILOGUE      1: a bias is added to complete sums; of a gather, whose result has a half type, 2, 3: and gelu, relu
+ *                 is applied to them as they are rounded, and they are stored too; 4, 5: they are multiplied by the
+ *                 slope of gelu, relu at another matrix; 0, or left out: none
  *
  * Counters give out work, so that blocks need not all be resident: *tiles*, whose waits the warp that loads keeps, each
  * before the slab in the K loop that it is for; and *pieces* of boxes: rows put to a peer (gather; putter.cuh), all of
@@ -41,7 +41,7 @@
 
 enum { NEVER = 0x7fffffff };
 static_assert(SHARE <= 1 && (!SHARE || TOGETHER) && ACCUMULATE == 0 && !(SIGNALS && PUTTER) &&
-                  (!ADDS || (LATE > 0 && SIGNALS && RANKS == 2)) && (!EPILOGUE || (!SIGNALS && HALF_OUT)),
+                  (!ADDS || (LATE > 0 && SIGNALS && RANKS == 2)) && (EPILOGUE <= 1 || !SIGNALS) && (!EPILOGUE || SIGNALS || HALF_OUT),
               "");
 
 /* ---- tiles ---- */
@@ -307,7 +307,7 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
             at.skip(r.c.slabs);
             continue;
         }
-        if (BIASED) fetch_bias(r, h.tile[from.slot].column);
+        if (BIASED && (!ADDS || h.tile[from.slot].adds)) fetch_bias(r, h.tile[from.slot].column);
         float c[HALVES][COLUMNS / 8][4];
         int last = multiply_slabs(c, at, r.c.slabs, m, now.first, [&](int i) {
             if (turn) pass_late(r, maps, h, now, done, i, out);
@@ -315,7 +315,7 @@ __device__ inline void multiply_tiles(const run &r, const maps &maps, const stag
         if (!TOGETHER) give_turn(1 - group);
         multiply_finish(c, last, m);
         now.slot = from.slot;
-        if (BIASED) add_bias(r, h.tile[now.slot].column, c);
+        if (BIASED && (!ADDS || h.tile[now.slot].adds)) add_bias(r, h.tile[now.slot].column, c);
         pass_begin(r, maps, h, now, out);
         if constexpr (LATE > 0) {
             done.set(c);

@@ -53,7 +53,7 @@ __device__ inline void move_units(int rows, int columns, int stride, R read, W w
 struct slots_unit {
     unit<WIRE> slot[RANKS];
 };
-/* The sum over ranks in order: into the result, or into everyone's window. */
+/* The sum over ranks in order, and the bias: into the result, or into everyone's window. */
 __device__ inline void add_slots(const run &r, const box_row &box, const piece_row &p) {
     const call &c = r.c;
     i64 first = (i64)(box.from_row + p.row) * c.columns + box.column, size = (i64)c.owned * c.columns;
@@ -73,6 +73,14 @@ __device__ inline void add_slots(const run &r, const box_row &box, const piece_r
             if (!(c.adds >> s & 1)) continue;
             float more[UNIT];
             x.slot[s].get(more);
+#pragma unroll
+            for (int i = 0; i < UNIT; i++) sum[i] += more[i];
+        }
+        if (EPILOGUE) {
+            unit<TYPE> bias;
+            float more[UNIT];
+            bias.read(c.bias + box.column + at % c.columns);
+            bias.get(more);
 #pragma unroll
             for (int i = 0; i < UNIT; i++) sum[i] += more[i];
         }

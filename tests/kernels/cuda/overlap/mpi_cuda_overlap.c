@@ -1,8 +1,8 @@
 /* Overlapped GEMMs by chunks, by NCCL, and in one kernel, on GPUs, each rank a process: ragged shares of all forms and
- * types on windows that the ranks map of each other, gathers with epilogues, ten epochs, some captured, with outputs,
- * scratch and staging poisoned; compared with a GEMM in f64, equal bits in all epochs, replicas equal. NCCL gives the
- * bits of chunks, also where the window reaches no peer. A rank that stays away is named. Ranks share a GPU where there
- * are too few: then NCCL is told that they are on different hosts. ranks: 2 3 */
+ * types on windows that the ranks map of each other, gathers with epilogues and sums with a bias, ten epochs, some
+ * captured, with outputs, scratch and staging poisoned; compared with a GEMM in f64, equal bits in all epochs, replicas
+ * equal. NCCL gives the bits of chunks, also where the window reaches no peer. A rank that stays away is named. Ranks
+ * share a GPU where there are too few: then NCCL is told that they are on different hosts. ranks: 2 3 */
 #include <math.h>
 #include <mpi.h>
 
@@ -277,15 +277,39 @@ static void test_busy(enum mt_overlap_form form, int slabs, bool engines) {
     CHECK(test_job(&job, NUMBER + 3, MT_OVERLAP_FUSED, 0) == eager, "captured: other bits");
 }
 
-/* A gather with each epilogue, by chunks and by NCCL with the same bits; of a large one those that one kernel has. */
-static void test_epilogues(const struct job *gather, int number, int64_t rows) {
-    for (int e = 0; e < JOB_NEPILOGUES; e++) {
-        struct job job = *gather;
+/* A gather with each epilogue, sums with a bias, by chunks and by NCCL with the same bits; of large ones those that one
+ * kernel has. */
+static void test_epilogues(const struct job *of, int number, int64_t rows) {
+    bool gather = of->problem.form == MT_OVERLAP_GATHER,
+         alike = rows && (gather || !mt_overlap_gemms_add(&of->problem));
+    for (int e = 0; e < (gather ? JOB_NEPILOGUES : 1); e++) {
+        struct job job = *of;
         job_end(&job, job_epilogues[e]);
         uint64_t chunks = test_job(&job, number, MT_OVERLAP_CHUNKS, rows);
-        CHECK(test_job(&job, number, MT_OVERLAP_NCCL, rows) == chunks || !rows, "job %d: NCCL gives other bits",
+        CHECK(test_job(&job, number, MT_OVERLAP_NCCL, rows) == chunks || !alike, "job %d: NCCL gives other bits",
               number);
     }
+}
+
+static void test_large_bias(enum mt_overlap_form form, int mix, bool direct, bool has_fused) {
+    struct job job = {.problem = {.form = form,
+                                  .n = nranks,
+                                  .cols = 520,
+                                  .type = MT_BF16,
+                                  .out = MT_BF16,
+                                  .wire = MT_BF16,
+                                  .tile = {128, 256},
+                                  .mix = mix,
+                                  .direct = direct}};
+    for (int r = 0; r < nranks; r++) {
+        job.problem.m += job.rows[r] = 256 + 72 * r;
+        job.problem.k += job.shares[r] = 192 + 64 * r;
+    }
+    job.problem.rows = job.rows, job.problem.shares = job.shares;
+    job_end(&job, MT_OP_add);
+    test_job(&job, 2020 + 4 * (int)form + mix + 2 * direct, MT_OVERLAP_CHUNKS, 256);
+    job.problem.how = MT_OVERLAP_FUSED;
+    if (has_fused) test_job(&job, 2040 + 4 * (int)form + mix + 2 * direct, MT_OVERLAP_FUSED, 0);
 }
 
 static void test_large_epilogues(bool has_fused) {
@@ -309,6 +333,11 @@ static void test_large_epilogues(bool has_fused) {
         job.problem.how = MT_OVERLAP_FUSED;
         if (has_fused) test_job(&job, 2010 + e, MT_OVERLAP_FUSED, 0);
     }
+    for (int mix = 0; mix < 2; mix++) {
+        test_large_bias(MT_OVERLAP_SCATTER, mix, false, has_fused);
+        test_large_bias(MT_OVERLAP_REDUCE, mix, false, has_fused);
+    }
+    test_large_bias(MT_OVERLAP_REDUCE, 0, true, has_fused);
 }
 
 /* The last rank does not come: all others end by the deadline, and say for whom and what they waited. */
@@ -372,7 +401,7 @@ int main(int argc, char **argv) {
         uint64_t nccl = test_job(&job, number, MT_OVERLAP_NCCL, rows);
         bool alike = rows && !mt_overlap_gemms_add(&job.problem); /* NCCL's chunks round them before */
         CHECK(!alike || chunks == nccl, "job %d: NCCL gives other bits", number);
-        if (job.problem.form == MT_OVERLAP_GATHER) test_epilogues(&job, number, rows);
+        test_epilogues(&job, number, rows);
         if (rank == 0) printf("job %d: ok\n", number), fflush(stdout);
     }
     for (int form = 0; form < MT_OVERLAP_NFORMS; form++) {

@@ -1,7 +1,7 @@
 /* Overlapped GEMMs in one kernel, of several ranks on one GPU, against fp64: each form, ragged and empty shares, odd
- * extents, types, transposes and tiles; gathers with epilogues too; ten epochs with equal bits, results and staging
- * poisoned; as graphs; and without a peer, which ends by the deadline and names the flag. It is long for its list of
- * problems.
+ * extents, types, transposes and tiles; gathers with epilogues too, sums with a bias; ten epochs with equal bits,
+ * results and staging poisoned; as graphs; and without a peer, which ends by the deadline and names the flag. It is
+ * long for its list of problems.
  *
  *     test_cuda_fused [I | I/OF]     // one problem; or each OF-th from I on, as most of the time is that of compilers
  */
@@ -664,7 +664,8 @@ static void apply_epilogue(const struct job *j, const struct reference *want, in
         int64_t at = row * j->cols + c;
         double *y = &want->y[at], *error = &want->error[at], slope;
         double extra = want->extra[takes_slope(j) ? at : c];
-        if (!takes_slope(j)) *y += extra, *error += epsilon(j->out) * fabs(extra);
+        if (!takes_slope(j))
+            *y += extra, *error += (j->form == MT_OVERLAP_GATHER ? 1 : 3) * epsilon(j->out) * fabs(extra);
         double before = *y;
         want->pre[at] = before, want->pre_error[at] = *error;
         switch (j->epilogue) {
@@ -733,7 +734,7 @@ static void upload_all(const struct job *j, struct gpu_ranks *g, const struct re
         int64_t b[4] = {gather ? 0 : share, gather ? j->k : width, gather ? share : 0, gather ? width : j->cols};
         upload(j, g->rank[r].a, want->a, j->k, a, j->trans_a);
         upload(j, g->rank[r].b, want->b, j->cols, b, j->trans_b);
-        const int64_t extra[4] = {0, takes_slope(j) ? j->m : 1, share, width};
+        const int64_t extra[4] = {0, takes_slope(j) ? j->m : 1, gather ? share : 0, gather ? width : j->cols};
         if (j->epilogue) upload(j, g->rank[r].extra, want->extra, j->cols, extra, false);
         g->rank[r].operands.epilogue = j->epilogue;
     }
@@ -862,12 +863,13 @@ static int runs_job(const struct job *j) {
     return wrong;
 }
 
-/* The job; and if it is a gather, with two of the epilogues in turns. */
+/* The job; a gather also with two of the epilogues in turns, a sum with a bias. */
 static int runs_all(int i) {
     static const enum mt_op_kind kinds[] = {MT_OP_add, MT_OP_gelu, MT_OP_relu, MT_OP_gelu_grad, MT_OP_relu_grad};
-    const enum mt_op_kind epilogues[] = {0, kinds[i % 5], kinds[(i + 2) % 5]};
+    bool gather = jobs[i].form == MT_OVERLAP_GATHER;
+    const enum mt_op_kind epilogues[] = {0, gather ? kinds[i % 5] : MT_OP_add, kinds[(i + 2) % 5]};
     int wrong = 0;
-    for (int e = 0; e < 3; e++) {
+    for (int e = 0; e < (gather ? 3 : 2); e++) {
         struct job j = jobs[i];
         j.epilogue = epilogues[e];
         if (e) j.out = j.type;
