@@ -245,8 +245,7 @@ double mt_overlap_fused_time(const int64_t tile[2]);
 
 /* Whether the GEMM may have an epilogue of fused_matmul: in a gather a bias, a bias with an activation, or an
  * activation's slope; in sums a bias. All is of one type but what is sent, the result does not lie transposed, and it
- * is not one of few rows, which one kernel runs.
- * Lowering, checker and devices ask this. */
+ * is not one of few rows, which one kernel runs. Lowering, checker and devices ask this. */
 bool mt_overlap_takes_epilogue(const struct mt_overlap *problem, bool trans_out, enum mt_op_kind epilogue);
 
 /* Make rank `me`'s schedule of a problem that has been checked. */
