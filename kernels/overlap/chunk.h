@@ -57,9 +57,9 @@ bool mt_overlap_gemms_add(const struct mt_overlap *problem);
  * eight chunks. */
 int64_t mt_overlap_chunk_rows(const struct mt_overlap *problem, int me, int workers);
 
-/* The GEMM of a chunk as a call of matmul, or with an epilogue of fused_matmul, whose pointers are into the struct
- * itself: a call for which a device chooses the same kernel. Its data are addresses as well aligned as the chunk's
- * matrices are, and nothing is there. False: the chunk has none.
+/* The GEMM of a chunk as a call of matmul, or of a gather's with an epilogue of fused_matmul, whose pointers are into
+ * the struct itself: a call for which a device chooses the same kernel. The bias of sums is none of their GEMMs'. Its
+ * data are addresses as well aligned as the chunk's matrices are, and nothing is there. False: the chunk has none.
  *
  * transposed[3]  of A, B and the result (struct mt_overlap_operands)
  * at[5]          of these, the epilogue's `extra`, and `pre`: bytes after an aligned address; 0 where there is none */

@@ -66,6 +66,7 @@ bool mt_overlap_chunk_gemm(const struct mt_overlap *p, int me, const bool transp
     if (box->kind != MT_TILE_MATMUL || !m || !n || !k) return false;
     struct side a = side_of(p, me, box->from, box->from_row, 0), b = {at[1], (trans_b ? k : n) * size};
     struct side y = direct ? result_side(p, me, box, transposed[2]) : (struct side){0, n * mt_type_size(MT_F32)};
+    if (!gather) epilogue = (enum mt_op_kind)0; /* the bias is added to the complete sum */
     /* Rows of x and of `pre` are as far apart as those of the result. */
     struct side extra = {epilogue ? at[3] : 0, 0}, pre = {epilogue ? at[4] : 0, 0};
     if (trans_a) a = (struct side){box->from_row * size, p->m * size};

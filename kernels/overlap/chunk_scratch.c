@@ -49,7 +49,7 @@ int64_t mt_overlap_chunks_scratch_bytes(const struct mt_overlap *p, int me, enum
         struct mt_overlap_gemm gemm = {
             .attr = {.trans_a = i & 1, .trans_b = i & 2, .out_acc = out != p->type, .tf32 = p->tf32}};
         if (m <= 0) break;
-        if (!turned) gemm.attr.epilogue = epilogue;
+        if (!turned && p->form == MT_OVERLAP_GATHER) gemm.attr.epilogue = epilogue;
         mt_overlap_gemm_call(&gemm, mnk, p->type, out, NULL);
         int64_t needs = scratch_bytes(context, &gemm.call);
         if (needs > bytes) bytes = needs;

@@ -94,11 +94,12 @@ void mt_overlap_extent(const struct mt_overlap *p, int rank, enum mt_overlap_buf
     extent[1] = rows ? cols : 0;
 }
 
-/* Few rows in joint tiles are only for one kernel, whose form for them has no epilogue. */
+/* One kernel's form for few rows has no epilogue. Of a sum that is sent on, peers get what the epilogue makes, but not
+ * what is before an activation. */
 bool mt_overlap_takes_epilogue(const struct mt_overlap *p, bool trans_out, enum mt_op_kind epilogue) {
     const struct mt_op_epilogue *info = mt_op_epilogue(epilogue);
-    return info && !info->sums && p->form == MT_OVERLAP_GATHER && !trans_out && p->out == p->type &&
-           !mt_overlap_fused_few(p);
+    return info && !info->sums && (p->form == MT_OVERLAP_GATHER || epilogue == MT_OP_add) && !trans_out &&
+           p->out == p->type && !mt_overlap_fused_few(p);
 }
 
 enum mt_type mt_overlap_type(const struct mt_overlap *p, enum mt_overlap_buffer buffer) {

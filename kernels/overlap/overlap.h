@@ -42,8 +42,11 @@
  * one accumulator, in the tile's order, or in that of the tile with which it shares B, which depends on the number of
  * multiprocessors: of tiles that are begun at 0 its bits are those without slabs.
  *
- * A gather's GEMM may have an epilogue, as fused_matmul has them (kernels/op/ops.def). It is not of the problem: each
- * rank applies it to a tile of its own columns when the tile's sums are complete, and schedules are the same without.
+ * A gather's GEMM may have an epilogue, as fused_matmul has them (kernels/op/ops.def), and sums a bias. It is not of
+ * the problem: schedules are the same without. Of a gather each rank applies it to a tile of its own columns when the
+ * tile's sums are complete. Of sums, who adds the slots of a tile adds the bias of its columns too, in the accumulation
+ * type, before the sum is rounded: the owner of the rows, of a direct reduce each rank; who copies a sum adds nothing.
+ * So of a reduce all ranks have the bias, or none.
  *
  *     struct mt_overlap problem = {MT_OVERLAP_GATHER, n,    m,       cols,       k,   rows, shares,
  *                                  MT_BF16, MT_BF16, MT_BF16, {128, 256}, 512};
@@ -240,9 +243,9 @@ bool mt_overlap_fused_tile(const struct mt_overlap *problem, int i, int multipro
  * operands. 0: there is no such tile. */
 double mt_overlap_fused_time(const int64_t tile[2]);
 
-/* Whether the GEMM may have an epilogue of fused_matmul: a bias, a bias with an activation, or an activation's slope;
- * in a gather, of one type, whose result does not lie transposed, unless one kernel runs it as one of few rows.
- * Lowering, checker and devices ask this. */
+/* Whether the GEMM may have an epilogue of fused_matmul: in a gather a bias, a bias with an activation, or an
+ * activation's slope; in sums a bias. All is of one type but what is sent, the result does not lie transposed, and it
+ * is not one of few rows, which one kernel runs. Lowering, checker and devices ask this. */
 bool mt_overlap_takes_epilogue(const struct mt_overlap *problem, bool trans_out, enum mt_op_kind epilogue);
 
 /* Make rank `me`'s schedule of a problem that has been checked. */
@@ -258,7 +261,7 @@ struct mt_overlap_operands {
     void *whole;                      /* [m, k], where it is kept */
     void *out;                        /* out is [rows, columns] or with trans_out [columns, rows] */
     enum mt_op_kind epilogue;         /* one that mt_overlap_takes_epilogue; 0: none */
-    const void *extra;                /* its input: a bias [columns], or x [rows, columns] like out */
+    const void *extra;                /* its input: a bias [columns of out], or x [rows, columns] like out */
     void *pre;                        /* before an activation: [rows, columns] */
     const struct mt_backend *matmul;  /* runs the tiles */
     const struct mt_backend *ops;     /* runs an epilogue's operators: plain C; without one null */

@@ -1,9 +1,9 @@
 /* Schedules on a CPU: tiles in order, each by the device's own GEMM, and puts after their tiles.
  *
- * A tile is multiplied into memory of the accumulation type, where an epilogue is operators on it, then rounded to
- * where it goes. The GEMM wants contiguous operands: columns of an untransposed B, and rows of a transposed A, are
- * packed before the first tile, block by block; of slabs, those of a transposed B too, and the tile's columns of A when
- * they are there. Puts between hosts make progress while the rank awaits flags. */
+ * A tile is multiplied, or its slots are added, in memory of the accumulation type, where an epilogue is operators on
+ * complete sums; then it is rounded to where it goes. The GEMM wants contiguous operands: columns of an untransposed B,
+ * and rows of a transposed A, are packed before the first tile, block by block; of slabs, those of a transposed B too,
+ * and the tile's columns of A when they are there. Puts between hosts make progress while the rank awaits flags. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -279,6 +279,14 @@ static enum mt_status run_epilogue(const struct run *run, const struct mt_overla
     return apply(run, tile, o->epilogue, run->tile, NULL, run->beside, err);
 }
 
+/* Complete sums, with the epilogue, go to where the tile goes. */
+static enum mt_status complete(const struct run *run, const struct mt_overlap_tile *tile, struct mt_err *err) {
+    char *result;
+    enum mt_status st = run_epilogue(run, tile, &result, err);
+    if (!st) store(run, tile, result);
+    return st;
+}
+
 /* ---- GEMMs, sums and copies ---- */
 
 /* The slab that a tile multiplies at a step. */
@@ -314,15 +322,15 @@ static enum mt_status multiply(const struct run *run, const struct mt_overlap_ti
     call.what = run->operands->what;
     enum mt_status st = run->operands->matmul->run(&call, err);
     enum mt_type acc = mt_type_acc(p->type);
-    char *result;
     if (!st && step) mt_coll_reduce(MT_SUM, acc, run->tile, acc, run->slab_sum, tile->rows * tile->cols);
     if (st || !last) return st;
-    if (!(st = run_epilogue(run, tile, &result, err))) store(run, tile, result);
-    return st;
+    if (p->form == MT_OVERLAP_GATHER) return complete(run, tile, err);
+    store(run, tile, run->tile); /* partial sums */
+    return MT_OK;
 }
 
 /* In the order of ranks. */
-static void add(const struct run *run, const struct mt_overlap_tile *tile) {
+static enum mt_status add(const struct run *run, const struct mt_overlap_tile *tile, struct mt_err *err) {
     const struct mt_overlap *p = run->problem;
     enum mt_type acc = mt_type_acc(p->type);
     int64_t first, owned = mt_overlap_owned(p, run->me, &first);
@@ -332,7 +340,7 @@ static void add(const struct run *run, const struct mt_overlap_tile *tile) {
             if (mt_overlap_contributes(p, s))
                 mt_coll_reduce(MT_SUM, acc, run->tile + i * tile->cols * mt_type_size(acc), p->wire,
                                place(run, tile->from, s * owned + tile->from_row + i, tile->col), tile->cols);
-    store(run, tile, run->tile);
+    return complete(run, tile, err);
 }
 
 static void copy(const struct run *run, const struct mt_overlap_tile *tile) {
@@ -349,7 +357,7 @@ static enum mt_status compute(const struct run *run, const struct mt_overlap_til
     enum mt_status st = MT_OK;
     switch (tile->kind) {
     case MT_TILE_MATMUL: st = multiply(run, tile, step, err); break;
-    case MT_TILE_ADD: add(run, tile); break;
+    case MT_TILE_ADD: st = add(run, tile, err); break;
     case MT_TILE_COPY: copy(run, tile); break;
     }
     run->operands->computed_s += mt_now_s() - start_s;

@@ -15,7 +15,8 @@ void mt_predict_overlap_rates(const struct mt_costs *costs, const struct mt_over
 enum mt_status mt_predict_overlapped(const struct mt_costs *costs, const struct mt_overlap *problem, const int *group,
                                      struct mt_cost *cost, struct mt_err *err);
 
-/* What its epilogue adds to a rank's GEMM, by the times of both alone; at least 0. */
+/* What its epilogue adds to a rank's GEMM, by the times of both alone; at least 0. So too of sums, whose bias is no
+ * part of the GEMM, but none more is read, in no pass of its own. */
 struct mt_cost mt_predict_epilogue(const struct mt_costs *costs, int rank, const struct mt_call *gemm);
 
 /* Whether the ranks group[n] are GPUs of one host between which puts were measured. */

@@ -170,8 +170,8 @@ static void price_message(struct predictor *p, int a, enum mt_block_kind block, 
     basis->nominal |= cost.basis == MT_COST_NOMINAL;
 }
 
-/* A GEMM with its collective: it begins when all have arrived. Its epilogue, which each rank has for itself, is priced
- * before that. */
+/* A GEMM with its collective: it begins when all have arrived. Its epilogue, which each rank has for itself, or a bias
+ * of the sums that it adds, is priced before that. */
 static enum mt_status price_overlapped(struct predictor *p, int a, enum mt_block_kind block, const struct mt_linstr *c,
                                        int64_t times, struct mt_sim_item *item) {
     struct mt_cost cost;

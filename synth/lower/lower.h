@@ -61,9 +61,9 @@ struct mt_lvalue {
 enum mt_linstr_kind {
     MT_LOWERED_OP, /* an operator of ops.def; ZERO is `fill`, ACCUMULATE is `add` in place */
     MT_LOWERED_COLLECTIVE,
-    MT_LOWERED_OVERLAP, /* a matmul with its collective, from in[0] (the A of its problem) and in[1] to out[0]; a
-                           gather may have an epilogue, and is a fused_matmul then (in[2], out[1]); the last output:
-                           the gathered A, where it is kept */
+    MT_LOWERED_OVERLAP, /* a matmul with its collective, from in[0] (the A of its problem) and in[1] to out[0]; it may
+                           have an epilogue, and is a fused_matmul then (in[2], of a gather out[1]), of sums a bias that
+                           is added to what the collective makes; the last output: the gathered A, where it is kept */
     MT_LOWERED_COPY, /* pack[0] of in[0] is copied to all of out[0], which is message 0: slices, states' new values */
     MT_LOWERED_ALIAS,
 };
@@ -94,9 +94,9 @@ struct mt_loverlap {
 struct mt_linstr {
     enum mt_linstr_kind what;
     /* The instructions of the program's block that this one implements, in order; an overlapped one's matmul comes
-     * first, its collective second. A fused kernel has several, the copy of a state's new value to the state's memory
-     * none. All have one source each, but that the parts of a value are a source of every packed kernel that reads the
-     * value in their place, and the last one. */
+     * first, its collective second, its epilogue's after them. A fused kernel has several, the copy of a state's new
+     * value to the state's memory none. All have one source each, but that the parts of a value are a source of every
+     * packed kernel that reads the value in their place, and the last one. */
     int nsources, *sources;
     int stream;
     int nwaits, *waits; /* earlier instructions of other streams that must have ended, in order: at most one of each */
@@ -108,7 +108,7 @@ struct mt_linstr {
     enum mt_op_kind kind;
     struct mt_attr attr; /* with attr.accumulate the outputs' old contents are read too */
     /* [nin + nout]: the lvalues' tensors; empty boxes have the extents that the operator expects; of a gather the first
-     * is that of the gathered A */
+     * is that of the gathered A; of overlapped sums in[2] and out[0] are those of the addition of the bias */
     struct mt_tensor *tensor;
     bool kept;     /* see above: an operator of PROLOGUE, without waits; its output is an update's too */
     int scratch;   /* an lvalue or -1 */
@@ -155,8 +155,14 @@ static inline int mt_linstr_pre(const struct mt_linstr *instr) {
     return instr->nout > 1 + instr->overlap->problem.keep ? instr->out[1] : -1;
 }
 
+/* Whether it is an overlapped sum. */
+static inline bool mt_linstr_sums(const struct mt_linstr *instr) {
+    return instr->overlap && instr->overlap->problem.form != MT_OVERLAP_GATHER;
+}
+
 /* The call of an operator on `tensors` ([nin + nout]: the instruction's own, or with addresses), without clock and
- * scratch. Of an overlapped gather, its GEMM on the gathered A. */
+ * scratch. Of an overlapped gather, its GEMM on the gathered A; of overlapped sums, what is no valid call: this rank's
+ * operands, and its part of the sum. */
 static inline struct mt_call mt_linstr_call(const struct mt_linstr *instr, const struct mt_tensor *tensors) {
     return (struct mt_call){.kind = instr->kind,
                             .attr = &instr->attr,

@@ -34,7 +34,7 @@ static inline void redirect(struct mt_program *m, int old, int fresh, int block,
         if (m->values[v].next == old) m->values[v].next = fresh;
 }
 
-enum style { ALL_REDUCE, SHARDED, MICRO, TENSOR, WILD, LAYERS, OVERLAPPED, OVERLAPPED_SUMS };
+enum style { ALL_REDUCE, SHARDED, MICRO, TENSOR, WILD, LAYERS, OVERLAPPED, OVERLAPPED_SUMS, OVERLAPPED_REPLICAS };
 
 /* Iterations: two, none, one. */
 static inline void uneven_micro_batches(struct mt_choice *c) {
@@ -60,7 +60,8 @@ static inline void communicate_in_body(struct mt_choice *c) {
     c->decisions.bucket_bytes = 500;
 }
 
-/* Three ranks (WILD: two) and a batch of five samples. */
+/* Three ranks (WILD: two) and a batch of five samples. Of OVERLAPPED_REPLICAS all ranks have all samples, so that their
+ * activations are sums of all. */
 static inline void make_choice(struct mt_arena *arena, const struct mt_graph *g, enum style style,
                                struct mt_choice *c) {
     random_choice(arena, g, style == WILD ? 2 : 3, style == WILD, c);
@@ -71,13 +72,17 @@ static inline void make_choice(struct mt_arena *arena, const struct mt_graph *g,
     for (int o = 0; o < g->nops && style != WILD; o++) {
         struct mt_rule rules[MT_MAX_INDICES + MT_MAX_IN + 1];
         int n = all_rules(&g->ops[o], c->splits, c->nsplits, rules);
+        bool divided = false;
         bool update = g->ops[o].role == MT_ROLE_UPDATE && g->ops[o].kind != MT_OP_sq_norm;
         for (int r = 0; r < n; r++) {
             bool replicate = rules[r].kind == MT_RULE_REPLICATE && update && style == ALL_REDUCE;
             bool tensor = rules[r].kind == MT_RULE_SPLIT && (style == TENSOR || style >= OVERLAPPED) &&
                           g->ops[o].role != MT_ROLE_UPDATE &&
                           (!strcmp(rules[r].split->name, "ffn") || !strcmp(rules[r].split->name, "heads"));
-            if (replicate || tensor) c->rules[o] = rules[r];
+            bool whole = rules[r].kind == MT_RULE_REPLICATE && style == OVERLAPPED_REPLICAS &&
+                         g->ops[o].role != MT_ROLE_UPDATE && !divided;
+            if (replicate || tensor || whole) c->rules[o] = rules[r];
+            divided |= tensor;
         }
     }
 }

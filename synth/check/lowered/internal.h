@@ -83,6 +83,9 @@ enum mt_status mt_lchecker_op(struct mt_lchecker *c);
 /* The current instruction is a gather: prove that it computes its sources but `collective`, if its GEMM is given
  * `gathered`, what that makes. */
 enum mt_status mt_lchecker_gemm(struct mt_lchecker *c, int gathered, int collective);
+/* The current instruction is an overlapped sum with a bias, whose sources 0 and 1 make `summed`: prove that it computes
+ * the other one. */
+enum mt_status mt_lchecker_biased_sum(struct mt_lchecker *c, int summed);
 /* The current instruction is a copy or an alias. */
 enum mt_status mt_lchecker_copy(struct mt_lchecker *c);
 /* The current instruction is overlapped; the same as for collectives below. */

@@ -460,3 +460,37 @@ enum mt_status mt_lchecker_gemm(struct mt_lchecker *c, int gathered, int collect
     enum mt_status st = match_pattern(&m, &pattern, true);
     return st ? st : check_tensors(c, &gemm);
 }
+
+/* The addition is this rank's own: what it takes is the collective's result here, not what a GEMM makes. */
+static enum mt_status check_addition(struct mt_lchecker *c, int summed) {
+    static char memory[64];
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    const struct mt_attr attr = member_attr(l, MT_OP_add, 0);
+    struct mt_tensor tensors[3] = {c->low->values[summed].tensor, l->tensor[2], l->tensor[3]};
+    struct mt_err why = MT_ERR_INIT;
+    for (int k = 0; k < 4; k++) {
+        enum mt_status st = check_tensor(c, l, k);
+        if (st) return st;
+    }
+    if (!mt_tensor_count(&tensors[0]) && !mt_tensor_count(&tensors[2])) return MT_OK;
+    for (int k = 0; k < 3; k++) tensors[k].data = memory;
+    struct mt_call call = {.kind = MT_OP_add, .attr = &attr, .nin = 2, .nout = 1, .in = tensors, .out = tensors + 2};
+    if (mt_call_check(&call, &why)) return mt_lchecker_refuse(c, "its bias is no valid call: %.300s", why.text);
+    return MT_OK;
+}
+
+enum mt_status mt_lchecker_biased_sum(struct mt_lchecker *c, int summed) {
+    static const struct pattern pattern = {MT_OP_fused_matmul, MT_OP_add, 3, "abc", "y", "", {OF(add, "pc", "y")}};
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    struct matching m = {.c = c, .l = l, .used = {true, true}};
+    memset(m.bound, -1, sizeof m.bound);
+    m.bound['p'] = summed;
+    if (l->kind != MT_OP_fused_matmul || l->attr.epilogue != MT_OP_add || l->nsources != 3 || l->nin != 3 ||
+        l->nout != 1 || !only_its_own(l))
+        return mt_lchecker_refuse(c, "is no sum with a bias");
+    const struct mt_attr gemm = member_attr(l, MT_OP_matmul, 0);
+    const struct mt_op *op = &c->program->graph->ops[mt_lchecker_source(c, 0)->gop];
+    if (!same_attr(&op->attr, &gemm)) return mt_lchecker_refuse(c, "its attributes are not those of %s", op->name);
+    enum mt_status st = match_pattern(&m, &pattern, true);
+    return st ? st : check_addition(c, summed);
+}

@@ -15,6 +15,7 @@ struct mt_loverlapped { /* of a rank */
     int *group;
     int region;
     int64_t window_at;
+    int bias; /* of sums: a program value, or -1 */
 };
 
 struct sources {
@@ -63,12 +64,14 @@ static enum mt_status check_flow(struct mt_lchecker *c, const struct sources *s)
     return MT_OK;
 }
 
-/* The GEMM's epilogue is the operators that are its other sources, on what its matmul makes of the gathered operand. */
+/* The epilogue is the operators that are the other sources, on what the matmul makes of the gathered operand, or on
+ * what the collective makes of partial sums. */
 static enum mt_status check_epilogue(struct mt_lchecker *c, const struct sources *s) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
     if (!l->attr.epilogue) return MT_OK;
     if (!mt_overlap_takes_epilogue(&l->overlap->problem, l->overlap->trans_out, l->attr.epilogue))
         return mt_lchecker_refuse(c, "cannot have an epilogue %s", mt_op_info[l->attr.epilogue].name);
+    if (mt_linstr_sums(l)) return mt_lchecker_biased_sum(c, s->collective->out[0]);
     return mt_lchecker_gemm(c, s->collective->out[0], 1);
 }
 
@@ -286,7 +289,8 @@ enum mt_status mt_lchecker_keep_overlap(struct mt_lchecker *c, int k) {
                                     .schedule = *s,
                                     .group = COPY(&c->arena, l->group, n),
                                     .region = l->overlap->region,
-                                    .window_at = l->overlap->window_at};
+                                    .window_at = l->overlap->window_at,
+                                    .bias = mt_linstr_sums(l) ? mt_linstr_extra(l) : -1};
     kept->problem.rows = COPY(&c->arena, kept->problem.rows, n);
     kept->problem.shares = COPY(&c->arena, kept->problem.shares, n);
     kept->schedule.tiles = COPY(&c->arena, s->tiles, s->ntiles);
@@ -375,6 +379,9 @@ enum mt_status mt_lchecker_overlapped(struct mt_lchecker *c, int k) {
                 memcmp(member->group, mine->group, (size_t)p->n * sizeof(int)))
                 return mt_lchecker_refuse(c, "rank %d has another problem, or another place in the window",
                                           mine->group[i]);
+            /* Those who own rows add for all. */
+            if (p->form == MT_OVERLAP_REDUCE && member->bias != mine->bias)
+                return mt_lchecker_refuse(c, "rank %d adds another bias to the sum, or none", mine->group[i]);
             schedules[i] = member->schedule;
         }
         bool first = true;

@@ -77,10 +77,11 @@ static int by_number(const void *left, const void *right) {
     return *(const int *)left - *(const int *)right;
 }
 
-/* Whether the device runs the fused operator no slower than its members. */
+/* Whether the device runs the fused operator no slower than its members. The bias of overlapped sums is no part of a
+ * GEMM, and all ranks have to say the same of it. */
 static bool worth(const struct mt_fusing *f, const struct mt_linstr *member, const struct mt_linstr *fused) {
     const struct mt_lower_options *options = f->l->options;
-    if (!options->worth_fusing) return true;
+    if (!options->worth_fusing || mt_linstr_sums(fused)) return true;
     const struct mt_call whole = mt_linstr_call(fused, fused->tensor), first = mt_linstr_call(member, member->tensor);
     return options->worth_fusing(options->context, &whole, &first);
 }

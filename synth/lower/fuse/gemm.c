@@ -1,7 +1,9 @@
 /* GEMMs with an epilogue: a bias, an activation, its slope, the gradient of a bias. */
+#include <string.h>
+
 #include "synth/lower/fuse/internal.h"
 
-/* The GEMM of kind `kind` that makes `value`, alone or with an AllGather; null: there is none, or it cannot have the
+/* The GEMM of kind `kind` that makes `value`, alone or with its collective; null: there is none, or it cannot have the
  * epilogue. */
 static struct mt_linstr *gemm_before(const struct mt_fusing *f, int value, enum mt_op_kind kind,
                                      enum mt_op_kind epilogue) {
@@ -27,10 +29,31 @@ static bool merge_epilogue(struct mt_fusing *f, struct mt_linstr *gemm, struct m
         (struct mt_linstr){.kind = MT_OP_fused_matmul, .attr = attr, .nin = 3, .nout = nout, .in = in, .out = out});
 }
 
+static bool same_extent(const struct mt_box *a, int at, const struct mt_box *b, int bt, int n) {
+    return !memcmp(a->lo + at, b->lo + bt, (size_t)n * sizeof *a->lo) &&
+           !memcmp(a->hi + at, b->hi + bt, (size_t)n * sizeof *a->hi);
+}
+
+/* Whether each rank of the group that gets a part of the sum adds the bias to all of it, with all of the bias's
+ * columns: so all ranks decide alike, some of which may add for the others. */
+static bool adds_everywhere(const struct mt_fusing *f, const struct mt_linstr *gemm, const struct mt_linstr *add) {
+    const struct mt_program *p = f->l->program;
+    int nm = gemm->attr.nm, nn = gemm->attr.nn;
+    for (int i = 0; i < gemm->overlap->problem.n; i++) {
+        const struct mt_box *sum = mt_pvalue_box(p, add->in[0], gemm->group[i]);
+        const struct mt_box *bias = mt_pvalue_box(p, add->in[1], gemm->group[i]);
+        const struct mt_box *out = mt_pvalue_box(p, add->out[0], gemm->group[i]);
+        if (!mt_box_count(sum, nm + nn) && !mt_box_count(out, nm + nn)) continue;
+        if (!same_extent(sum, 0, out, 0, nm + nn) || !same_extent(sum, nm, bias, 0, nn)) return false;
+    }
+    return true;
+}
+
 /* matmul, add of a bias over its n axes. */
 bool mt_fuse_bias(struct mt_fusing *f, struct mt_linstr *add) {
     struct mt_linstr *gemm = gemm_before(f, add->in[0], MT_OP_matmul, MT_OP_add);
     if (!gemm || add->attr.axes != ((1u << gemm->attr.nn) - 1) << gemm->attr.nm) return false;
+    if (mt_linstr_sums(gemm) && !adds_everywhere(f, gemm, add)) return false;
     return merge_epilogue(f, gemm, add, add->in[1], -1);
 }
 

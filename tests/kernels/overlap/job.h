@@ -77,12 +77,15 @@ static inline void job_join(struct job *job) {
     job->problem.slabs = 0, job->problem.groups = NULL, job->problem.ngroups = 0;
 }
 
-/* A gather with an epilogue instead. */
-static inline void job_end(struct job *job, enum mt_op_kind epilogue) {
-    job->epilogue = epilogue, job->ops = &mt_backend_c;
+/* With an epilogue instead, which sums have no other than a bias; its operators are `ops`'s. */
+static inline void job_end_by(struct job *job, enum mt_op_kind epilogue, const struct mt_backend *ops) {
+    job->epilogue = epilogue, job->ops = ops;
     job->trans_out = false;
     job->problem.out = job->problem.type;
     CHECK(mt_overlap_takes_epilogue(&job->problem, false, epilogue), "%s", mt_op_info[epilogue].name);
+}
+static inline void job_end(struct job *job, enum mt_op_kind epilogue) {
+    job_end_by(job, epilogue, &mt_backend_c);
 }
 
 /* Elements of the whole A and B, and of a bias (2) and an activation's input (3), rounded to the type. */
@@ -178,7 +181,7 @@ static inline void job_compare(const struct job *job, int me, const void *out, c
             if (info) {
                 double extra = job_element(p, info->bias ? 2 : 3, info->bias ? 0 : row + i, col + j), enlarges;
                 double sum = want + extra, result = job_epilogue(job->epilogue, want, extra, &enlarges);
-                double rounded = tolerance + fabs(sum) * job_epsilon(p->out);
+                double rounded = tolerance + fabs(sum) * job_epsilon(p->out) + fabs(extra) * wire; /* of RESULT */
                 double biased = info->nout > 1 ? mt_type_load(p->out, pre, i * extent[1] + j) : sum;
                 CHECK(fabs(biased - sum) <= rounded, "%s, rank %d, (%lld, %lld), before the activation: %g, not %g",
                       what, me, (long long)i, (long long)j, biased, sum);
@@ -215,6 +218,7 @@ static inline uint64_t job_run(const struct job *job, struct mt_window *window, 
                      : job_matrix(p, 1, share_at, share, 0, p->cols, job->trans_b);
     const struct mt_op_epilogue *info = mt_op_epilogue(job->epilogue);
     void *extra = !info        ? NULL
+                  : !gather    ? job_matrix(p, 2, 0, 1, 0, p->cols, false)
                   : info->bias ? job_matrix(p, 2, 0, 1, share_at, share, false)
                                : job_matrix(p, 3, 0, p->m, share_at, share, false);
     for (int64_t epoch = 1; epoch <= JOB_EPOCHS; epoch++) {

@@ -1,5 +1,6 @@
 /* Overlapped GEMMs on CPUs: ranks that share memory, and ranks that are said to be on different hosts, with the same
- * bits; replicas are equal; gathers with epilogues, by oneDNN too; a rank that does not take part is named.
+ * bits; replicas are equal; gathers with epilogues and sums with a bias, by oneDNN too; a rank that does not take part
+ * is named.
  * ranks: 2 3 5 */
 #include <mpi.h>
 
@@ -62,24 +63,44 @@ enum { FEW = 2 };
 enum { FEW = 3 };
 #endif
 
-/* A gather with each epilogue, of whole rows and of slabs as the job has them, and of joint tiles. */
-static void test_epilogues(struct mt_comm *comm, const struct job *gather, int number, int n) {
+/* A job with an epilogue, by plain C and by oneDNN. */
+static void test_epilogue(struct mt_comm *comm, const struct job *without, enum mt_op_kind epilogue, int number,
+                          int n) {
     static const enum mt_type dnnl_types[] = {MT_F32, MT_BF16};
     struct mt_err err = MT_ERR_INIT;
     const struct mt_backend *dnnl = mt_backend_onednn(&err);
+    struct job job = *without;
     bool has = false;
-    for (int t = 0; t < 2; t++) has |= gather->problem.type == dnnl_types[t] && !gather->problem.tf32;
+    for (int t = 0; t < 2; t++) has |= job.problem.type == dnnl_types[t] && !job.problem.tf32;
+    job_end(&job, epilogue);
+    test_job(comm, &job, &mt_backend_c, number, n);
+    if (job.problem.type == MT_BF16) job.slack = 0x1p-10; /* a few products are added in f16 (half.h) */
+    if (dnnl && has) test_job(comm, &job, dnnl, number, n);
+}
+
+/* A gather with each epilogue, of whole rows and of slabs as the job has them, and of joint tiles. */
+static void test_gather(struct mt_comm *comm, const struct job *gather, int number, int n) {
     for (int e = 0; e < JOB_NEPILOGUES; e++) {
         struct job job = *gather;
         if (n > FEW && (number / JOB_NFORMS + e) % 3) continue;
+        test_epilogue(comm, &job, job_epilogues[e], number, n);
         job_end(&job, job_epilogues[e]);
-        test_job(comm, &job, &mt_backend_c, number, n);
-        if (job.problem.type == MT_BF16) job.slack = 0x1p-10; /* a few products are added in f16 (half.h) */
-        if (dnnl && has) test_job(comm, &job, dnnl, number, n);
         job_join(&job);
-        job.slack = 0;
         test_job(comm, &job, &mt_backend_c, number, n);
     }
+}
+
+/* Sums with a bias, in each order of a rank's own tiles; other epilogues they do not have. */
+static void test_sum(struct mt_comm *comm, const struct job *sum, int number, int n) {
+    struct job job = *sum;
+    job.problem.out = job.problem.type;
+    for (int e = 0; e < JOB_NEPILOGUES; e++)
+        CHECK(mt_overlap_takes_epilogue(&job.problem, false, job_epilogues[e]) == (job_epilogues[e] == MT_OP_add), "%s",
+              mt_op_info[job_epilogues[e]].name);
+    CHECK(!mt_overlap_takes_epilogue(&job.problem, true, MT_OP_add), "a transposed result");
+    for (job.problem.mix = 0; job.problem.mix < (job.problem.direct ? 1 : 3); job.problem.mix++)
+        if (n <= FEW || job.problem.mix == sum->problem.mix || job.problem.direct)
+            test_epilogue(comm, &job, MT_OP_add, number, n);
 }
 
 int main(int argc, char **argv) {
@@ -88,8 +109,11 @@ int main(int argc, char **argv) {
         struct job job;
         job_init(&job, world.n, number, seed);
         test_job(world.comm, &job, &mt_backend_c, number, world.n);
-        if (job.problem.form != MT_OVERLAP_GATHER) continue;
-        test_epilogues(world.comm, &job, number, world.n);
+        if (job.problem.form != MT_OVERLAP_GATHER) {
+            test_sum(world.comm, &job, number, world.n);
+            continue;
+        }
+        test_gather(world.comm, &job, number, world.n);
         job_join(&job);
         test_job(world.comm, &job, &mt_backend_c, number, world.n);
     }

@@ -1,5 +1,5 @@
-/* Overlapped GEMMs by threads, up to eight, with a GEMM of plain loops: built a second time under ThreadSanitizer
- * (tests/CMakeLists.txt), which sees every access to staging. */
+/* Overlapped GEMMs by threads, up to eight, and sums with a bias, with operators of plain loops: built a second time
+ * under ThreadSanitizer (tests/CMakeLists.txt), which sees every access to staging. */
 #include <pthread.h>
 
 #include "tests/kernels/overlap/job.h"
@@ -22,9 +22,19 @@ static double operand(const struct mt_call *call, const struct mt_tensor *t, int
     return job_operand(&p, mt_type_load(t->type, t->data, i));
 }
 
-static enum mt_status multiply(const struct mt_call *call, struct mt_err *err) {
+static enum mt_status add_row(const struct mt_call *call) {
+    const struct mt_tensor *a = &call->in[0], *b = &call->in[1], *y = &call->out[0];
+    int64_t cols = y->extent[1];
+    for (int64_t i = 0; i < y->extent[0] * cols; i++)
+        mt_type_store(y->type, y->data, i,
+                      mt_type_load(a->type, a->data, i) + mt_type_load(b->type, b->data, i % cols));
+    return MT_OK;
+}
+
+static enum mt_status compute(const struct mt_call *call, struct mt_err *err) {
     const struct mt_tensor *a = &call->in[0], *b = &call->in[1], *y = &call->out[0];
     bool trans_a = call->attr->trans_a;
+    if (call->kind == MT_OP_add) return add_row(call);
     int64_t m = y->extent[0], n = y->extent[1], k = a->extent[!trans_a];
     (void)err;
     memset(call->scratch, 0xff, (size_t)scratch_bytes(call));
@@ -39,7 +49,7 @@ static enum mt_status multiply(const struct mt_call *call, struct mt_err *err) {
     return MT_OK;
 }
 
-static const struct mt_backend plain = {"plain", supports, scratch_bytes, multiply};
+static const struct mt_backend plain = {"plain", supports, scratch_bytes, compute};
 
 struct part {
     const struct job *job;
@@ -84,8 +94,10 @@ int main(void) {
             struct job job;
             job_init(&job, n, number, seed);
             run_all(&job, number);
-            if (job.problem.form != MT_OVERLAP_GATHER) continue;
-            job_join(&job);
+            if (job.problem.form == MT_OVERLAP_GATHER)
+                job_join(&job);
+            else
+                job_end_by(&job, MT_OP_add, &plain);
             run_all(&job, number);
         }
     return 0;

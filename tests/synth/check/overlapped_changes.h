@@ -77,7 +77,7 @@ static inline void change_overlap_schedule(struct mt_linstr *l, int variant) {
     }
 }
 
-/* To the epilogue of a gather; the last: none at all. False: there is nothing to change. */
+/* To an epilogue; the last: none at all. False: there is nothing to change. */
 enum {
     OTHER_EPILOGUE,
     OTHER_EXTRA,
@@ -85,12 +85,30 @@ enum {
     EPILOGUE_SOURCE_DROPPED,
     EPILOGUE_SOURCE_CHANGED,
     WHOLE_FOR_PRE,
+    SUMMED_FOR_BIASED,
+    ANOTHER_ADDITION,
+    OTHER_AXES,
+    OTHER_TENSOR,
     NO_EPILOGUE,
     OVERLAP_EPILOGUE_CHANGES
 };
 
+static inline const struct mt_block *block_with(const struct mt_lowered *m, const struct mt_linstr *l) {
+    int b = 0;
+    while (l - m->instrs >= m->block_begin[b + 1]) b++;
+    return &m->program->blocks[b];
+}
+
+/* Whether it adds a vector to the rows of a matrix. */
+static inline bool adds_row(const struct mt_lowered *m, const struct mt_instr *instr) {
+    const struct mt_graph *g = m->program->graph;
+    return instr->kind == MT_INSTR_OP && g->ops[instr->gop].kind == MT_OP_add &&
+           g->values[g->ops[instr->gop].in[1]].naxes == 1;
+}
+
 static inline bool change_overlap_epilogue(struct mt_lowered *m, struct mt_linstr *l, int variant) {
     const struct mt_op_epilogue *info = mt_op_epilogue(l->attr.epilogue);
+    const struct mt_block *block = block_with(m, l);
     int other = -1, last = l->nsources - 1, y = l->out[0];
     if (!info) return false;
     switch (variant) {
@@ -117,6 +135,20 @@ static inline bool change_overlap_epilogue(struct mt_lowered *m, struct mt_linst
         SET(l->out[1], l->out[2]);
         SET(l->nout, 2);
         return true;
+    case SUMMED_FOR_BIASED: /* of sums: what the collective makes */
+        if (!mt_linstr_sums(l)) return false;
+        SET(l->out[0], block->instrs[l->sources[1]].out[0]);
+        return true;
+    case ANOTHER_ADDITION: /* of sums: one of another value */
+        for (int i = 0; i < block->ninstrs && mt_linstr_sums(l) && other < 0; i++)
+            if (i != l->sources[last] && adds_row(m, &block->instrs[i])) other = i;
+        if (other < 0) return false;
+        SET(l->sources[last], other);
+        SET(l->in[2], block->instrs[other].in[1]);
+        SET(l->out[0], block->instrs[other].out[0]);
+        return true;
+    case OTHER_AXES: SET(l->attr.nm, l->attr.nm + 1); return true;
+    case OTHER_TENSOR: SET(l->tensor[2].extent[0], l->tensor[2].extent[0] + 1); return true;
     case NO_EPILOGUE:
         SET(l->kind, MT_OP_matmul);
         SET(l->attr.epilogue, (enum mt_op_kind)0);

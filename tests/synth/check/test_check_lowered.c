@@ -123,14 +123,14 @@ static int reduce_scratch(int rank) {
     return refused;
 }
 
-/* Epilogues of gathers, each changed in every way: all are refused. Counts epilogues by their operators, and changes.
- */
-static void change_epilogues(int rank, int there[MT_NOPS], int refused[OVERLAP_EPILOGUE_CHANGES]) {
+/* Epilogues of overlapped GEMMs, each changed in every way: all are refused. Counts epilogues of each form by their
+ * operators, and changes. */
+static void change_epilogues(int rank, int there[MT_OVERLAP_NFORMS][MT_NOPS], int refused[OVERLAP_EPILOGUE_CHANGES]) {
     struct mt_lowered *m = truth.lowered[rank];
     for (int i = 0; i < m->ninstrs; i++) {
         struct mt_linstr *l = &m->instrs[i];
         if (l->what != MT_LOWERED_OVERLAP || !l->attr.epilogue) continue;
-        there[l->attr.epilogue]++;
+        there[l->overlap->problem.form][l->attr.epilogue]++;
         for (int variant = 0; variant < OVERLAP_EPILOGUE_CHANGES; variant++) {
             struct mt_err err = MT_ERR_INIT;
             if (!change_overlap_epilogue(m, l, variant)) continue;
@@ -275,7 +275,7 @@ static void test_scratch_of_chunks(const struct mt_program *p) {
           unlike[1]);
 }
 
-static int epilogues[MT_NOPS], changed_epilogues[OVERLAP_EPILOGUE_CHANGES];
+static int epilogues[MT_OVERLAP_NFORMS][MT_NOPS], changed_epilogues[OVERLAP_EPILOGUE_CHANGES];
 static int schedule_turns[2], noverlapped[MT_OVERLAP_NFORMS], swapped_outputs, reduced_scratch, reordered[MT_NCOLLS];
 
 static void test_program(const char *name, const struct mt_program *p, bool fuse) {
@@ -333,6 +333,7 @@ static void choose_algorithms(enum style style, struct mt_choice *choice) {
         [LAYERS] = {"auto", "hierarchical", "ring", "auto", "auto"},
         [OVERLAPPED] = {"auto", "auto", "auto", "auto", "auto"},
         [OVERLAPPED_SUMS] = {"auto", "auto", "auto", "auto", "auto"},
+        [OVERLAPPED_REPLICAS] = {"auto", "auto", "auto", "auto", "auto"},
     };
     static struct mt_algorithm_row rows[MT_NCOLLS];
     for (int k = 0; k < MT_NCOLLS; k++)
@@ -345,8 +346,8 @@ static void choose_algorithms(enum style style, struct mt_choice *choice) {
 
 /* Mutants of one model's programs, in the styles [first, last]. */
 static void test_styles(double dropout, enum style first, enum style last) {
-    static const char *const names[] = {"all-reduce", "sharded",  "micro-batches", "tensor-parallel",
-                                        "any rules",  "by layer", "overlapped",    "overlapped sums"};
+    static const char *const names[] = {"all-reduce", "sharded",    "micro-batches",   "tensor-parallel", "any rules",
+                                        "by layer",   "overlapped", "overlapped sums", "replicas"};
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_err err = MT_ERR_INIT;
     struct mt_graph *g = training_graph("gpt2:layers=1,heads=2,embed=4,context=3,vocab=5,bias=1,tied=1", 5, dropout);
@@ -363,7 +364,7 @@ static void test_styles(double dropout, enum style first, enum style last) {
         choose_algorithms((enum style)style, &choice);
         CHECK_OK(mt_build(g, &choice, &program, &err), err);
         test_program(names[style], &program, true);
-        if (style == OVERLAPPED || style == OVERLAPPED_SUMS) {
+        if (style >= OVERLAPPED) {
             test_scratch_of_chunks(&program);
             test_turns_of_schedules(&program, schedule_turns);
         }
@@ -389,7 +390,7 @@ static void test_styles(double dropout, enum style first, enum style last) {
 
 int main(void) {
     printf("seed %d\n", SEED);
-    test_styles(0.1, ALL_REDUCE, OVERLAPPED_SUMS);
+    test_styles(0.1, ALL_REDUCE, OVERLAPPED_REPLICAS);
     test_styles(0, MICRO, MICRO); /* norms' gradients are biases' as well, and are summed where they are made */
     for (int form = 0; form < MT_OVERLAP_NFORMS; form++)
         printf("%s: %d\n", mt_overlap_name((enum mt_overlap_form)form), noverlapped[form]);
@@ -397,9 +398,14 @@ int main(void) {
         CHECK(noverlapped[form] > 0, "%s", mt_overlap_name((enum mt_overlap_form)form));
     printf("flags exchanged: %d alone in their regions, %d in turns with others\n", schedule_turns[0],
            schedule_turns[1]);
-    for (int e = 0; e < MT_NOPS; e++)
-        if (epilogues[e]) printf("gathers with %s: %d\n", mt_op_info[e].name, epilogues[e]);
-    CHECK(epilogues[MT_OP_add] && epilogues[MT_OP_gelu] && epilogues[MT_OP_gelu_grad], "each epilogue of a GPT");
+    for (int form = 0; form < MT_OVERLAP_NFORMS; form++)
+        for (int e = 0; e < MT_NOPS; e++)
+            if (epilogues[form][e])
+                printf("%s with %s: %d\n", mt_overlap_name((enum mt_overlap_form)form), mt_op_info[e].name,
+                       epilogues[form][e]);
+    const int *gathers = epilogues[MT_OVERLAP_GATHER];
+    CHECK(gathers[MT_OP_add] && gathers[MT_OP_gelu] && gathers[MT_OP_gelu_grad], "each epilogue of a GPT");
+    CHECK(epilogues[MT_OVERLAP_SCATTER][MT_OP_add] && epilogues[MT_OVERLAP_REDUCE][MT_OP_add], "sums with a bias");
     for (int variant = 0; variant < OVERLAP_EPILOGUE_CHANGES; variant++)
         CHECK(changed_epilogues[variant] > 0, "change %d of epilogues", variant);
     CHECK(at_once > 0, "no two wait for peers at once");

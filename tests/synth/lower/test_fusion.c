@@ -192,40 +192,54 @@ static void test_alone(void) {
 
 /* ---- with collectives ---- */
 
-/* A GPT on three ranks, its layers divided, whose GEMMs run together with their gathers as the rows say. */
-struct gathers {
+/* A GPT on three ranks, its layers divided, whose GEMMs run together with their collectives; in `style` the rest is
+ * divided by samples, or not at all. */
+struct overlapped {
     struct mt_graph *g;
     struct mt_arena arena;
     struct mt_program program;
     struct mt_lowered *low[3];
 };
 
-static void lower_gathers(struct gathers *t, bool relu) {
+static void lower_overlapped(struct overlapped *t, enum style style, bool relu) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_choice choice;
-    *t = (struct gathers){.g = training_graph("gpt2:layers=1,heads=2,embed=4,context=3,vocab=5,bias=1,tied=1", 5, 0)};
+    *t =
+        (struct overlapped){.g = training_graph("gpt2:layers=1,heads=2,embed=4,context=3,vocab=5,bias=1,tied=1", 5, 0)};
     for (int o = 0; o < t->g->nops && relu; o++) {
         enum mt_op_kind *kind = &t->g->ops[o].kind;
         *kind = *kind == MT_OP_gelu ? MT_OP_relu : *kind == MT_OP_gelu_grad ? MT_OP_relu_grad : *kind;
     }
-    make_choice(&t->arena, t->g, OVERLAPPED, &choice);
+    make_choice(&t->arena, t->g, style, &choice);
     CHECK_OK(mt_build(t->g, &choice, &t->program, &err), err);
     for (int r = 0; r < 3; r++) t->low[r] = lower(&t->program, r, true, 0);
     struct mt_lower_options options = {.scratch_bytes = some_scratch};
     CHECK_OK(mt_check_lowered(&t->program, (const struct mt_lowered *const *)t->low, &options, NULL, &err), err);
 }
 
-static void release_gathers(struct gathers *t) {
+static void release_overlapped(struct overlapped *t) {
     for (int r = 0; r < 3; r++) mt_lowered_free(t->low[r]);
     mt_program_release(&t->program);
     mt_arena_release(&t->arena);
     mt_graph_free(t->g);
 }
 
-static int count_gathers(const struct mt_lowered *low, enum mt_op_kind epilogue) {
+static int count_overlapped(const struct mt_lowered *low, enum mt_overlap_form form, enum mt_op_kind epilogue) {
     int n = 0;
-    for (int i = 0; i < low->ninstrs; i++)
-        n += low->instrs[i].what == MT_LOWERED_OVERLAP && low->instrs[i].attr.epilogue == epilogue;
+    for (int i = 0; i < low->ninstrs; i++) {
+        const struct mt_linstr *c = &low->instrs[i];
+        n += c->what == MT_LOWERED_OVERLAP && c->overlap->problem.form == form && c->attr.epilogue == epilogue;
+    }
+    return n;
+}
+
+/* Biases that are no epilogue. */
+static int count_biases(const struct mt_lowered *low) {
+    int n = 0;
+    for (int i = 0; i < low->ninstrs; i++) {
+        const struct mt_linstr *c = &low->instrs[i];
+        n += c->what == MT_LOWERED_OP && c->kind == MT_OP_add && c->tensor[1].naxes == 1;
+    }
     return n;
 }
 
@@ -233,22 +247,57 @@ static int count_gathers(const struct mt_lowered *low, enum mt_op_kind epilogue)
 static void test_gathers(void) {
     for (int relu = 0; relu < 2; relu++) {
         enum mt_op_kind activation = relu ? MT_OP_relu : MT_OP_gelu, slope = relu ? MT_OP_relu_grad : MT_OP_gelu_grad;
-        struct gathers gathers;
-        lower_gathers(&gathers, relu);
+        struct overlapped gathers;
+        lower_overlapped(&gathers, OVERLAPPED, relu);
         for (int r = 0; r < 3; r++) {
             const struct mt_lowered *low = gathers.low[r];
-            CHECK_EQ(count_gathers(low, MT_OP_add), 1);
-            CHECK_EQ(count_gathers(low, activation), 1);
-            CHECK_EQ(count_gathers(low, slope), 1);
+            CHECK_EQ(count_overlapped(low, MT_OVERLAP_GATHER, MT_OP_add), 1);
+            CHECK_EQ(count_overlapped(low, MT_OVERLAP_GATHER, activation), 1);
+            CHECK_EQ(count_overlapped(low, MT_OVERLAP_GATHER, slope), 1);
             CHECK_EQ(count_kind(low, MT_LAST, activation) + count_kind(low, MT_LAST, slope), 0);
         }
-        release_gathers(&gathers);
+        release_overlapped(&gathers);
+    }
+}
+
+/* One rank adds the biases after its sums. Of a scatter that is the same; of a reduce others' rows would lack them, and
+ * its own have them for others. */
+static void check_unlike(struct overlapped *t, enum mt_overlap_form form) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_lower_options options = {.scratch_bytes = some_scratch};
+    struct mt_lowered *alike = t->low[1];
+    t->low[1] = lower(&t->program, 1, false, 0);
+    CHECK_EQ(count_overlapped(t->low[1], form, MT_OP_add), 0);
+    enum mt_status st = mt_check_lowered(&t->program, (const struct mt_lowered *const *)t->low, &options, NULL, &err);
+    CHECK_EQ(st, form == MT_OVERLAP_REDUCE ? MT_EPROOF : MT_OK);
+    if (st) CHECK(strstr(err.text, "another bias to the sum, or none"), "%s", err.text);
+    mt_lowered_free(t->low[1]);
+    t->low[1] = alike;
+}
+
+/* Both projections of a layer end in sums, which take the biases after them: scattered along samples, or for all. */
+static void test_sums(void) {
+    static const struct {
+        enum style style;
+        enum mt_overlap_form form;
+    } rows[] = {{OVERLAPPED, MT_OVERLAP_SCATTER}, {OVERLAPPED_REPLICAS, MT_OVERLAP_REDUCE}};
+    for (int k = 0; k < 2; k++) {
+        struct overlapped sums;
+        lower_overlapped(&sums, rows[k].style, false);
+        for (int r = 0; r < 3; r++) {
+            const struct mt_lowered *low = sums.low[r];
+            CHECK_EQ(count_overlapped(low, rows[k].form, MT_OP_add), 2);
+            CHECK_EQ(count_biases(low), 0);
+        }
+        check_unlike(&sums, rows[k].form);
+        release_overlapped(&sums);
     }
 }
 
 int main(void) {
     printf("seed %d\n", SEED);
     test_gathers();
+    test_sums();
     test_fusion();
     test_rms_fusion();
     test_unsummed();
