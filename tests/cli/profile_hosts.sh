@@ -20,10 +20,11 @@ figure() { awk -v pattern="$1" -v name="\"$2\": " '$0 ~ pattern && match($0, nam
   print substr($0, RSTART + length(name), RLENGTH - length(name)); exit }' cluster.json; }
 # document: what of it is short
 document() { grep -v '"op": \|"coll' cluster.json; }
-# slow PATTERN NAME: 20 Mbit/s, of which messages reach 2.35 MB/s, but for what the bucket lets through at once; a busy
-# machine and lost packets take some of it, but not as much as bits for bytes would.
+# slow PATTERN NAME: 20 Mbit/s, of which messages reach 2.35 MB/s. A busy machine and lost packets take some of it, but
+# not as much as bits for bytes would; and messages of which half has been sent when a busy rank begins to take them seem
+# faster, which is less than what the others are.
 slow() {
-  awk -v m="$(figure "$1" "$2")" 'BEGIN { exit !(m > 0.2 * 2.35e6 && m < 1.25 * 2.35e6) }' ||
+  awk -v m="$(figure "$1" "$2")" 'BEGIN { exit !(m > 0.2 * 2.35e6 && m < 2 * 2.35e6) }' ||
     fail "$1: $2 is $(figure "$1" "$2"), not 2.35 MB/s"
 }
 # fast PATTERN NAME: three times that at least, as naming needs, on the busiest machine
