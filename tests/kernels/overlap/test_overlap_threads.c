@@ -94,7 +94,9 @@ int main(void) {
             struct job job;
             job_init(&job, n, number, seed);
             run_all(&job, number);
-            if (job.problem.form == MT_OVERLAP_GATHER)
+            bool gather = job.problem.form == MT_OVERLAP_GATHER;
+            if (!gather && (n + number) % 3) continue; /* a third of the sums have a bias as well */
+            if (gather)
                 job_join(&job);
             else
                 job_end_by(&job, MT_OP_add, &plain);
