@@ -82,10 +82,15 @@ enum mt_status mt_bench_overlap_read_plan(struct mt_bench_overlap *b, struct mt_
     return st ? st : mt_agree_same(MPI_COMM_WORLD, "the plan", b->plan->hash, err);
 }
 
-/* Whether the plan's GEMMs of the shape, whose operands may lie otherwise than those that were measured, can run so. */
-static bool serves(const struct mt_bench_overlap *b, const struct mt_overlap_choice *row) {
+/* Which problem the row is of; all that are measured have one. */
+static int problem_of(const struct mt_bench_overlap *b, const struct mt_overlap_choice *row) {
     int j = 0;
     while (!mt_overlap_choice_is_for(row, &b->problems[j])) j++;
+    return j;
+}
+
+/* Whether the plan's GEMMs of problem j, whose operands may lie otherwise than those that were measured, can run so. */
+static bool serves(const struct mt_bench_overlap *b, int j, const struct mt_overlap_choice *row) {
     struct mt_overlap p = b->problems[j];
     const bool *t = b->transposed[j];
     mt_overlap_choose(&p, row, 1);
@@ -103,16 +108,14 @@ enum mt_status mt_bench_overlap_write_plan(struct mt_bench_overlap *b, struct mt
     if (count) memcpy(rows, d->overlaps, (size_t)count * sizeof *rows);
     for (int l = 0; l < b->nlines; l++) {
         const struct mt_overlap_choice *best = &b->lines[l].row;
-        int i = 0;
-        if (!serves(b, best)) {
+        int i = 0, j = problem_of(b, best);
+        if (!serves(b, j, best)) {
             mt_tables_say(
                 &b->doc, "%s of %lld by %lld by %lld stays as it was: its operands do not lie as one kernel wants them",
                 mt_overlap_name(best->form), (long long)best->m, (long long)best->cols, (long long)best->k);
             continue;
         }
-        while (i < count && (rows[i].form != best->form || rows[i].m != best->m || rows[i].cols != best->cols ||
-                             rows[i].k != best->k))
-            i++;
+        while (i < count && !mt_overlap_choice_is_for(&rows[i], &b->problems[j])) i++;
         rows[i] = *best;
         count += i == count;
     }
