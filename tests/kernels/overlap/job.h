@@ -126,6 +126,16 @@ static inline void *job_matrix(const struct mt_overlap *p, int matrix, int64_t r
     return memory;
 }
 
+/* What the epilogue of a rank takes, or NULL: of a sum, the bias of all columns; of a gather, its columns'. */
+static inline void *job_extra(const struct job *job, int me, int64_t *bytes) {
+    const struct mt_op_epilogue *info = mt_op_epilogue(job->epilogue);
+    const struct mt_overlap *p = &job->problem;
+    bool gather = p->form == MT_OVERLAP_GATHER;
+    int64_t rows = !info ? 0 : info->bias ? 1 : p->m, cols = gather ? p->shares[me] : p->cols;
+    *bytes = rows * cols * mt_type_size(p->type);
+    return info ? job_matrix(p, info->bias ? 2 : 3, 0, rows, gather ? job_start(p->shares, me) : 0, cols, false) : NULL;
+}
+
 /* FNV-1a. */
 static inline uint64_t job_checksum(const void *data, int64_t bytes) {
     uint64_t sum = 0xcbf29ce484222325u;
@@ -216,11 +226,8 @@ static inline uint64_t job_run(const struct job *job, struct mt_window *window, 
                      : job_matrix(p, 0, 0, p->m, share_at, share, job->trans_a);
     void *b = gather ? job_matrix(p, 1, 0, p->k, share_at, share, job->trans_b)
                      : job_matrix(p, 1, share_at, share, 0, p->cols, job->trans_b);
-    const struct mt_op_epilogue *info = mt_op_epilogue(job->epilogue);
-    void *extra = !info        ? NULL
-                  : !gather    ? job_matrix(p, 2, 0, 1, 0, p->cols, false)
-                  : info->bias ? job_matrix(p, 2, 0, 1, share_at, share, false)
-                               : job_matrix(p, 3, 0, p->m, share_at, share, false);
+    int64_t extra_bytes;
+    void *extra = job_extra(job, me, &extra_bytes);
     for (int64_t epoch = 1; epoch <= JOB_EPOCHS; epoch++) {
         int64_t whole_bytes = p->keep ? p->m * p->k * mt_type_size(p->type) : 0;
         void *whole = job_poison(whole_bytes + 1), *out = job_poison(bytes + 1), *pre = job_poison(bytes + 1),

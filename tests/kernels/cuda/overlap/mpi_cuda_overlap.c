@@ -39,7 +39,7 @@ static void *on_device(const void *host, int64_t bytes) {
     struct mt_err err = MT_ERR_INIT;
     void *memory;
     CHECK_OK(mt_device_alloc(device, bytes + 1, &memory, &err), err);
-    CHECK_OK(mt_device_copy_in(device, memory, host, bytes, &err), err);
+    if (bytes) CHECK_OK(mt_device_copy_in(device, memory, host, bytes, &err), err);
     return memory;
 }
 
@@ -79,10 +79,9 @@ static struct memory make_memory(const struct job *job) {
     m.b = on_device(b, (gather ? p->k * share : share * p->cols) * size);
     free(a);
     free(b);
-    const struct mt_op_epilogue *info = mt_op_epilogue(job->epilogue);
-    int64_t extra_rows = !info ? 0 : info->bias ? 1 : p->m;
-    void *extra = job_matrix(p, info && info->bias ? 2 : 3, 0, extra_rows, at, share, false);
-    m.extra = on_device(extra, extra_rows * share * size);
+    int64_t extra_bytes;
+    void *extra = job_extra(job, rank, &extra_bytes);
+    m.extra = on_device(extra, extra_bytes);
     free(extra);
     mt_overlap_extent(p, rank, MT_OVERLAP_OUT, extent);
     m.out_bytes = extent[0] * extent[1] * mt_type_size(p->out);

@@ -77,7 +77,7 @@ struct gpu_rank {
     struct mt_overlap_operands operands;
     struct cuda_overlap overlap;
     char *window;
-    void *a, *b, *out, *whole, *extra, *pre; /* extra: as large as out, whatever it is */
+    void *a, *b, *out, *whole, *extra, *pre; /* extra: for a bias, or as large as out */
     int64_t b_bytes, bytes[MT_OVERLAP_NBUFFERS];
     CUdeviceptr words; /* aborted, stalled[4] */
 };
@@ -123,7 +123,8 @@ static void make_ranks(struct gpu_ranks *g, const struct mt_overlap *p, bool tra
         rank->b_bytes = (p->form == MT_OVERLAP_GATHER ? p->k * p->shares[r] : p->shares[r] * p->cols) * size;
         rank->a = gpu_alloc(rank->bytes[MT_OVERLAP_A]), rank->b = gpu_alloc(rank->b_bytes);
         rank->out = gpu_alloc(rank->bytes[MT_OVERLAP_OUT]), rank->whole = gpu_alloc(rank->bytes[MT_OVERLAP_WHOLE]);
-        rank->extra = gpu_alloc(rank->bytes[MT_OVERLAP_OUT]), rank->pre = gpu_alloc(rank->bytes[MT_OVERLAP_OUT]);
+        rank->extra = gpu_alloc(rank->bytes[MT_OVERLAP_OUT] + p->cols * size);
+        rank->pre = gpu_alloc(rank->bytes[MT_OVERLAP_OUT]);
         rank->window = gpu_alloc(mt_overlap_window_bytes(p));
         rank->words = (CUdeviceptr)gpu_alloc(5 * 8);
         rank->cuda = cuda_of(device)->cuda;
