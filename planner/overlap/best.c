@@ -34,6 +34,19 @@ int mt_overlap_fused_movers(const struct mt_overlap *p, int blocks) {
     return movers < 1 ? 1 : (int)movers;
 }
 
+/* Both were fitted to 14 shapes on two H200. What the cache does not hold is read at moves_Bps, whatever memory has: few
+ * bytes are on their way. */
+const double mt_overlap_fused_moves_slowdown = 1.8;
+double mt_overlap_fused_moves_Bps(const struct mt_overlap *p, int rank, double memory_Bps) {
+    static const double moves_Bps = 0.95e12, cache_bytes = 20e6;
+    int64_t first, owned = mt_overlap_owned(p, rank, &first);
+    double rows = p->direct ? (double)p->m : (double)owned;
+    double bytes = rows * (double)p->cols * (double)(p->n * mt_type_size(p->wire) + mt_type_size(p->out));
+    double beyond = fmax(0, bytes - cache_bytes);
+    if (memory_Bps <= moves_Bps || bytes <= 0) return memory_Bps;
+    return bytes / ((bytes - beyond) / memory_Bps + beyond / moves_Bps);
+}
+
 int mt_overlap_fused_unsent(const struct mt_overlap *p, int blocks) {
     if (p->form == MT_OVERLAP_GATHER || mt_overlap_fused_few(p)) return 0; /* of few rows no tile follows another */
     if (mt_overlap_fused_adds(p))

@@ -1,8 +1,9 @@
 /* A simulation by events: the end of a tile, or of what it can multiply before its next wait, the end of a put's bytes,
  * the arrival of its flag.
  *
- * A rank has a clock of work, which runs at rate 1, or slower while it communicates; tiles end at times of that clock,
- * so that a change of rate moves no entry of the rank's heap. The rate of a put is the least of even parts of the
+ * A rank has a clock of what its workers do, and one of what its movers do, which run at rate 1, or slower: the former
+ * while the rank communicates, the latter while workers multiply. Tiles end at times of these clocks, so that a change
+ * of rate moves no entry of a heap. The rate of a put is the least of even parts of the
  * link's, of what the sender sends and of what the receiver receives. O(log workers + log flags + n streams) an event.
  */
 #include "planner/overlap/predict.h"
@@ -15,8 +16,14 @@
 #define END INT64_MAX
 
 struct working { /* a tile that a worker computes, up to its next position */
-    double ends; /* of the rank's clock */
+    double ends; /* of their clock */
     int tile;
+};
+enum who { WORKERS, MOVERS, NWHO };
+struct busy {
+    struct working *heap;
+    int nheap;
+    double clock, rate;
 };
 
 struct sending {
@@ -31,10 +38,9 @@ struct flag { /* on its way; a heap of them */
 
 struct rank {
     const struct mt_overlap_schedule *schedule;
-    double clock, rate, busy_s, ended_s, compute_s; /* busy_s: of all workers */
-    int free[2], next[2], done; /* workers and movers; the next tile of each; tiles and puts that are done */
-    struct working *heap;
-    int nheap, nmoved; /* of those, movers */
+    double busy_s, ended_s, compute_s; /* busy_s: of all workers */
+    struct busy busy[NWHO];
+    int free[NWHO], next[NWHO], done; /* the next tile of each; tiles and puts that are done */
     /* Claimed tiles that await flags: how many waits are left of each; by flag, a list of waits, and their tiles. */
     int *missing, *waits_of, *next_wait, *tile_of;
     int64_t *at;        /* [ntiles]: after how many columns of K a tile goes on; END: it is multiplied */
@@ -129,7 +135,8 @@ static void set_rates(struct simulation *sim) {
         }
     for (int r = 0; r < sim->n; r++) {
         struct rank *rank = &sim->ranks[r];
-        rank->rate = rank->sends + rank->receives ? 1 / sim->rates[r].compute_slowdown : 1;
+        rank->busy[WORKERS].rate = rank->sends + rank->receives ? 1 / sim->rates[r].compute_slowdown : 1;
+        rank->busy[MOVERS].rate = rank->busy[WORKERS].nheap ? 1 / fmax(1, sim->rates[r].moves_slowdown) : 1;
         for (int i = 0; i < sim->rates[r].streams; i++) {
             struct sending *s = &rank->streams[i];
             if (s->put < 0 || s->left_bytes <= 0) continue;
@@ -139,29 +146,33 @@ static void set_rates(struct simulation *sim) {
             s->rate_Bps = fmin(
                 sim->links->bandwidth_Bps[r * sim->n + peer] / rank->sends_to[peer],
                 fmin(sim->rates[r].egress_Bps / rank->sends, sim->rates[peer].ingress_Bps / sim->ranks[peer].receives));
-            if (rank->nheap) s->rate_Bps /= sim->rates[r].put_slowdown;
+            if (rank->busy[WORKERS].nheap || rank->busy[MOVERS].nheap) s->rate_Bps /= sim->rates[r].put_slowdown;
         }
     }
 }
 
 /* ---- workers ---- */
 
-static void push(struct rank *rank, struct working w) {
-    int i = rank->nheap++;
-    for (; i && rank->heap[(i - 1) / 2].ends > w.ends; i = (i - 1) / 2) rank->heap[i] = rank->heap[(i - 1) / 2];
-    rank->heap[i] = w;
+static void push(struct busy *b, struct working w) {
+    int i = b->nheap++;
+    for (; i && b->heap[(i - 1) / 2].ends > w.ends; i = (i - 1) / 2) b->heap[i] = b->heap[(i - 1) / 2];
+    b->heap[i] = w;
 }
 
-static struct working pop(struct rank *rank) {
-    struct working top = rank->heap[0], last = rank->heap[--rank->nheap];
+static struct working pop(struct busy *b) {
+    struct working top = b->heap[0], last = b->heap[--b->nheap];
     int i = 0;
-    for (int child; (child = 2 * i + 1) < rank->nheap; i = child) {
-        if (child + 1 < rank->nheap && rank->heap[child + 1].ends < rank->heap[child].ends) child++;
-        if (rank->heap[child].ends >= last.ends) break;
-        rank->heap[i] = rank->heap[child];
+    for (int child; (child = 2 * i + 1) < b->nheap; i = child) {
+        if (child + 1 < b->nheap && b->heap[child + 1].ends < b->heap[child].ends) child++;
+        if (b->heap[child].ends >= last.ends) break;
+        b->heap[i] = b->heap[child];
     }
-    rank->heap[i] = last;
+    b->heap[i] = last;
     return top;
+}
+
+static double left_s(const struct busy *b) {
+    return b->nheap ? fmax(0, (b->heap[0].ends - b->clock) / b->rate) : INFINITY;
 }
 
 /* All epochs before are done, so that only waits for this one count. */
@@ -199,9 +210,9 @@ static void begin_part(struct simulation *sim, int r, int t) {
         s = (s - first_s) * (end - (double)from) / depth + (from > 0 ? 0 : first_s);
     }
     rank->at[t] = to;
-    sim->changed |= !rank->nheap;
-    rank->nmoved += moves(sim, r, t);
-    push(rank, (struct working){rank->clock + s, t});
+    struct busy *busy = &rank->busy[moves(sim, r, t) ? MOVERS : WORKERS];
+    sim->changed |= !busy->nheap;
+    push(busy, (struct working){busy->clock + s, t});
 }
 
 /* Enter the waits of a claimed tile that are not over where it goes on; how many. */
@@ -221,11 +232,11 @@ static int hold(struct simulation *sim, int r, int t) {
 
 static void take_tiles(struct simulation *sim, int r) {
     struct rank *rank = &sim->ranks[r];
-    for (int mover = 0; mover < 2; mover++)
-        for (int *next = &rank->next[mover]; !rank->start_left && rank->free[mover] && *next < rank->schedule->ntiles;
+    for (enum who who = WORKERS; who < NWHO; who++)
+        for (int *next = &rank->next[who]; !rank->start_left && rank->free[who] && *next < rank->schedule->ntiles;
              ++*next) {
-            if (moves(sim, r, *next) != mover) continue;
-            rank->free[mover]--;
+            if (moves(sim, r, *next) != (who == MOVERS)) continue;
+            rank->free[who]--;
             if (!hold(sim, r, *next)) begin_part(sim, r, *next);
         }
 }
@@ -298,7 +309,7 @@ static void queue_put(struct simulation *sim, int r, int j) {
 }
 
 static void free_worker(struct simulation *sim, int r, int tile) {
-    sim->ranks[r].free[moves(sim, r, tile)]++;
+    sim->ranks[r].free[moves(sim, r, tile) ? MOVERS : WORKERS]++;
     take_tiles(sim, r);
 }
 
@@ -307,11 +318,12 @@ static void finish(struct simulation *sim, int r) {
     if (++rank->done == rank->schedule->ntiles + rank->schedule->nputs) rank->ended_s = sim->now_s;
 }
 
-static void end_tile(struct simulation *sim, int r) {
+static void end_tile(struct simulation *sim, int r, enum who who) {
     struct rank *rank = &sim->ranks[r];
-    int t = pop(rank).tile;
-    rank->nmoved -= moves(sim, r, t);
-    sim->changed |= !rank->nheap;
+    struct busy *busy = &rank->busy[who];
+    busy->clock = fmax(busy->clock, busy->heap[0].ends);
+    int t = pop(busy).tile;
+    sim->changed |= !busy->nheap;
     if (rank->at[t] < END) {
         if (!hold(sim, r, t)) begin_part(sim, r, t);
         return;
@@ -338,7 +350,7 @@ static void end_send(struct simulation *sim, int r, int stream) {
     start_sends(sim, r);
     rank->unsent -= tile >= 0 && !moves(sim, r, tile);
     if (rank->waiting && rank->unsent <= sim->rates[r].unsent) {
-        rank->free[0] += rank->waiting, rank->waiting = 0;
+        rank->free[WORKERS] += rank->waiting, rank->waiting = 0;
         take_tiles(sim, r);
     }
     if (!sim->rates[r].holds) return;
@@ -366,9 +378,10 @@ static void set_up(struct simulation *sim, const struct mt_overlap_schedule *sch
     for (int r = 0; r < n; r++) {
         struct rank *rank = &sim->ranks[r];
         const struct mt_overlap_schedule *s = rank->schedule = &schedules[r];
-        rank->free[0] = sim->rates[r].workers, rank->free[1] = sim->rates[r].movers;
-        rank->rate = 1;
-        rank->heap = mt_new(&sim->arena, struct working, rank->free[0] + rank->free[1] + 1);
+        rank->free[WORKERS] = sim->rates[r].workers, rank->free[MOVERS] = sim->rates[r].movers;
+        for (enum who w = WORKERS; w < NWHO; w++)
+            rank->busy[w] =
+                (struct busy){.heap = mt_new(&sim->arena, struct working, rank->free[w] + 1), .rate = 1};
         rank->missing = mt_new(&sim->arena, int, s->ntiles + 1);
         rank->at = mt_new(&sim->arena, int64_t, s->ntiles + 1);
         rank->next_wait = mt_new(&sim->arena, int, s->nwaits + 1);
@@ -410,15 +423,18 @@ static void send_for(struct sending *s, double step_s) {
 static bool advance(struct simulation *sim) {
     double step_s = INFINITY;
     int tile_of = -1, send_of = -1, stream = 0;
+    enum who who = WORKERS;
     bool flag = false;
     if (sim->changed) set_rates(sim);
     for (int r = 0; r < sim->n; r++) {
         const struct rank *rank = &sim->ranks[r];
-        double s = rank->nheap ? fmax(0, (rank->heap[0].ends - rank->clock) / rank->rate) : INFINITY;
-        if (s < step_s) step_s = s, tile_of = r;
+        for (enum who w = WORKERS; w < NWHO; w++) {
+            double s = left_s(&rank->busy[w]);
+            if (s < step_s) step_s = s, tile_of = r, who = w;
+        }
         for (int i = 0; i < sim->rates[r].streams; i++) {
             if (rank->streams[i].put < 0) continue;
-            s = time_left(&rank->streams[i]);
+            double s = time_left(&rank->streams[i]);
             if (s < step_s) step_s = s, send_of = r, stream = i, tile_of = -1;
         }
     }
@@ -430,8 +446,8 @@ static bool advance(struct simulation *sim) {
     if (!flag && tile_of < 0 && send_of < 0) return false;
     sim->now_s += step_s;
     for (int r = 0; r < sim->n; r++) {
-        sim->ranks[r].clock += step_s * sim->ranks[r].rate;
-        sim->ranks[r].busy_s += step_s * (sim->ranks[r].nheap - sim->ranks[r].nmoved);
+        for (enum who w = WORKERS; w < NWHO; w++) sim->ranks[r].busy[w].clock += step_s * sim->ranks[r].busy[w].rate;
+        sim->ranks[r].busy_s += step_s * sim->ranks[r].busy[WORKERS].nheap;
         for (int i = 0; i < sim->rates[r].streams; i++) {
             struct sending *s = &sim->ranks[r].streams[i];
             if (s->put >= 0) send_for(s, step_s);
@@ -440,8 +456,7 @@ static bool advance(struct simulation *sim) {
     if (flag) {
         end_put(sim);
     } else if (tile_of >= 0) {
-        sim->ranks[tile_of].clock = fmax(sim->ranks[tile_of].clock, sim->ranks[tile_of].heap[0].ends);
-        end_tile(sim, tile_of);
+        end_tile(sim, tile_of, who);
     } else {
         sim->ranks[send_of].streams[stream].left_s = sim->ranks[send_of].streams[stream].left_bytes = 0;
         end_send(sim, send_of, stream);

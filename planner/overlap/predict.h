@@ -37,8 +37,9 @@ struct mt_overlap_rates { /* of a rank */
      * it multiplies the next, and no more. 0: any number. */
     int unsent;
     double egress_Bps, ingress_Bps;
-    /* While it communicates tiles take so many times as long, while it computes puts do; both at least 1. */
-    double compute_slowdown, put_slowdown;
+    /* While it communicates tiles take so many times as long, while it computes puts do; both at least 1. While workers
+     * multiply what movers do takes so many times as long; 0 or 1: as long. */
+    double compute_slowdown, put_slowdown, moves_slowdown;
 };
 struct mt_overlap_links {        /* between ranks */
     const double *bandwidth_Bps; /* [n * n], from * n + to */
@@ -62,6 +63,10 @@ int mt_overlap_fused_streams(const struct mt_overlap *problem, int blocks);
 /* Tiles that are added or copied at a time by the movers of one kernel of so many blocks: beside what these multiply.
  */
 int mt_overlap_fused_movers(const struct mt_overlap *problem, int blocks);
+/* Bytes a second of all movers of a rank where there are no tiles to multiply, of a device with such a rate of memory;
+ * and how many times as long they take beside tiles. */
+double mt_overlap_fused_moves_Bps(const struct mt_overlap *problem, int rank, double memory_Bps);
+extern const double mt_overlap_fused_moves_slowdown;
 /* Of one kernel on so many multiprocessors: a tile of each. */
 int mt_overlap_fused_unsent(const struct mt_overlap *problem, int blocks);
 

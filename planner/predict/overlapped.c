@@ -144,7 +144,10 @@ static struct mt_cost rate_of_fused(const struct mt_costs *costs, int rank, cons
     rates->within = true;
     rates->tile_s = rates->sum_s = fused_tile_s;
     rates->movers = mt_overlap_fused_movers(p, rates->workers);
+    if (p->form != MT_OVERLAP_GATHER && !mt_overlap_fused_adds(p))
+        rates->memory_Bps = mt_overlap_fused_moves_Bps(p, rank, rates->memory_Bps);
     rates->memory_Bps /= rates->movers;
+    rates->moves_slowdown = mt_overlap_fused_moves_slowdown;
     rates->unsent = mt_overlap_fused_unsent(p, rates->workers);
     rates->streams = mt_overlap_fused_streams(p, rates->workers);
     return cost;

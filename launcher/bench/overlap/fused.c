@@ -2,7 +2,8 @@
  *
  *   a tile       of a kernel of tiles alone, which stores them locally: its time after the launch, by whole rounds of
  *                the multiprocessors; longer where tiles add what the peer sent
- *   the sums     by movers beside the tiles, from a kernel of sums alone
+ *   the sums     by movers beside the tiles, from a kernel of sums alone; of a direct AllReduce, where that kernel may
+ *                have copies alone, as best.c says
  *   latency      half the time of a kernel of flags alone, less what that half has of its launch; of sums, which have
  *                flags after flags, a part of what a kernel of nothing does not take
  *   bandwidth    of a gather's bytes, of the rank that sends or receives most, over the time of the puts alone; of
@@ -104,6 +105,8 @@ static struct mt_overlap_rates rates_of(const struct mt_overlap *p, int r, const
     if (isinf(own->memory_Bps)) return rates;
     rates.movers = mt_overlap_fused_movers(p, own->workers);
     rates.memory_Bps = fmax(rates.memory_Bps / rates.movers, least_sum_Bps);
+    if (p->direct) rates.memory_Bps = mt_overlap_fused_moves_Bps(p, r, rates.memory_Bps * rates.movers) / rates.movers;
+    rates.moves_slowdown = mt_overlap_fused_moves_slowdown;
     return rates;
 }
 

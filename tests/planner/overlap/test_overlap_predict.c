@@ -123,6 +123,10 @@ static void test_by_hand(void) {
     CHECK_NEAR(now.s, 5e-3, 1e-12);
     CHECK_NEAR(now.compute_s, 4e-3, 1e-12);
     CHECK_NEAR(now.waited_s, 1e-3, 1e-12);
+    /* Half as fast while there are tiles: the first is half done at 4 ms. */
+    for (int r = 0; r < 2; r++) s.rates[r].moves_slowdown = 2;
+    CHECK_NEAR(predict(&s).s, 5.5e-3, 1e-12);
+    for (int r = 0; r < 2; r++) s.rates[r].moves_slowdown = 0;
     for (int r = 0; r < 2; r++) s.rates[r].memory_Bps /= 2; /* 2 ms each: from 3 and from 5 ms on; or by two at once */
     CHECK_NEAR(predict(&s).s, 7e-3, 1e-12);
     for (int r = 0; r < 2; r++) s.rates[r].movers = 2;
