@@ -79,8 +79,6 @@ static struct mt_cost rate_of_gpu(const struct mt_costs *costs, int rank, const 
  * takes beside that, for its pipeline and its epilogue. */
 static const double fused_rate = 0.97, fused_tile_s = 2.2e-6;
 enum { COPIES_A_PUT = 2 /* its rows, and its flags */ };
-/* Before the first put by copy engines beside it a small kernel begins the epoch. */
-static const double engines_begin_s = 3e-6;
 
 /* Operations a second of a device, at the best rate of its class. */
 static double peak_of(const struct mt_costs *costs, int rank, enum mt_type type) {
@@ -182,7 +180,6 @@ static struct route route_of(const struct mt_costs *costs, const int *group, con
     if (inside && link->copy_Bps > 0) route.bandwidth_Bps = link->copy_Bps;
     if (puts && blocks) route.bandwidth_Bps = link->puts.blocks_Bps;
     if (puts) route.latency_s = link->puts.signal_s;
-    if (p->engines) route.latency_s += engines_begin_s;
     if (puts && !blocks) rates->put_s = fmax(rates->put_s, COPIES_A_PUT * link->puts.copy_s);
     double slows = puts ? link->puts.compute_slowdown : link->compute_slowdown;
     double slowed = puts ? link->puts.put_slowdown : link->comm_slowdown;

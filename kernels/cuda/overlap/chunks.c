@@ -9,6 +9,7 @@
 struct run {
     struct cuda_overlap_run base;
     struct mt_overlap_chunks chunks;
+    bool ahead; /* the data of the first put has been queued before the run begins */
 };
 
 /* ---- flags ---- */
@@ -61,12 +62,27 @@ static enum mt_status put_all(const struct run *run, int first, int count, struc
         if (!forked) st = cuda_overlap_fork(&run->base, err);
         forked = true;
         if (!st && put->box.nwaits) st = await(run, &moves, put->box.first_wait, put->box.nwaits, err);
-        if (!st) st = cuda_overlap_put(&run->base, &put->box, &run->chunks.flags[put->first_flag], put->nflags, err);
+        if (!st && !(run->ahead && i == 0)) st = cuda_overlap_put_data(&run->base, &put->box, err);
+        if (!st) st = cuda_overlap_raise(&run->base, &put->box, &run->chunks.flags[put->first_flag], put->nflags, err);
     }
     return st;
 }
 
 /* ---- the whole ---- */
+
+/* Queue the kernel that begins: beside the data of the first put, if that awaits nothing; if there are no puts at the
+ * start on `moves`, beside the first chunk, and *apart. */
+static enum mt_status begin(struct run *run, bool *apart, struct mt_err *err) {
+    const struct mt_overlap_chunks *chunks = &run->chunks;
+    const struct mt_overlap_put *first = chunks->nstart ? &chunks->puts[0].box : NULL;
+    struct cuda_queue queue = *run->base.queue;
+    enum mt_status st = cuda_overlap_fork(&run->base, err);
+    run->ahead = first && first->rows && !first->nwaits && first->peer != run->base.o->me;
+    *apart = !first;
+    if (*apart) queue.stream = run->base.o->moves;
+    if (!st && run->ahead) st = cuda_overlap_put_data(&run->base, first, err);
+    return st ? st : cuda_overlap_begin(&queue, run->base.o, run->base.scratch.words, chunks->most_flags, err);
+}
 
 /* Before a wait is queued. */
 static enum mt_status prepare(const struct run *run, struct mt_err *err) {
@@ -77,13 +93,16 @@ static enum mt_status prepare(const struct run *run, struct mt_err *err) {
 
 static enum mt_status queue_chunks(struct run *run, struct mt_err *err) {
     const struct mt_overlap_chunks *chunks = &run->chunks;
+    bool apart = false; /* the epoch is counted up on `moves`, before which no wait may be */
     enum mt_status st = prepare(run, err);
-    if (!st) st = cuda_overlap_begin(run->base.queue, run->base.o, run->base.scratch.words, chunks->most_flags, err);
+    if (!st) st = begin(run, &apart, err);
     if (!st) st = put_all(run, 0, chunks->nstart, err);
     for (int c = 0; c < chunks->nchunks && !st; c++) {
         const struct mt_overlap_chunk *chunk = &chunks->chunks[c];
-        st = await(run, run->base.queue, chunk->box.first_wait, chunk->box.nwaits, err);
+        if (apart && chunk->box.nwaits) st = cuda_overlap_join(&run->base, err), apart = false;
+        if (!st) st = await(run, run->base.queue, chunk->box.first_wait, chunk->box.nwaits, err);
         if (!st) st = cuda_overlap_compute(&run->base, chunk, err);
+        if (!st && apart) st = cuda_overlap_join(&run->base, err), apart = false; /* before puts are queued */
         if (!st) st = put_all(run, chunk->first_put, chunk->nputs, err);
     }
     return st ? st : cuda_overlap_fork(&run->base, err) ? err->status : cuda_overlap_join(&run->base, err);

@@ -35,9 +35,11 @@ enum mt_status cuda_overlap_compute(const struct cuda_overlap_run *run, const st
 /* What is queued on `moves` comes after what the computing stream has; and the other way round. */
 enum mt_status cuda_overlap_fork(const struct cuda_overlap_run *run, struct mt_err *err);
 enum mt_status cuda_overlap_join(const struct cuda_overlap_run *run, struct mt_err *err);
-/* Queue a put on `moves`, by copy engine, and the peer's flags that it raises. Words of the scratch have the epoch by
- * then (cuda_overlap_begin), as many as it has flags. Its waits are the caller's. */
-enum mt_status cuda_overlap_put(const struct cuda_overlap_run *run, const struct mt_overlap_put *box, const int *flags,
-                                int count, struct mt_err *err);
+/* Queue a put's data on `moves`, by copy engine; then the peer's flags that it raises. Words of the scratch must have
+ * the epoch before these (cuda_overlap_begin), as many as there are flags. Its waits are the caller's. */
+enum mt_status cuda_overlap_put_data(const struct cuda_overlap_run *run, const struct mt_overlap_put *box,
+                                     struct mt_err *err);
+enum mt_status cuda_overlap_raise(const struct cuda_overlap_run *run, const struct mt_overlap_put *box,
+                                  const int *flags, int count, struct mt_err *err);
 
 #endif

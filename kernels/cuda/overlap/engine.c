@@ -64,8 +64,12 @@ static enum mt_status put_box(const struct cuda_overlap_run *run, const struct m
     return MT_OK;
 }
 
-enum mt_status cuda_overlap_put(const struct cuda_overlap_run *run, const struct mt_overlap_put *box, const int *flags,
-                                int count, struct mt_err *err) {
-    enum mt_status st = box->rows ? put_box(run, box, err) : MT_OK;
-    return st ? st : raise(run, box->peer, flags, count, err);
+enum mt_status cuda_overlap_put_data(const struct cuda_overlap_run *run, const struct mt_overlap_put *box,
+                                     struct mt_err *err) {
+    return box->rows ? put_box(run, box, err) : MT_OK;
+}
+
+enum mt_status cuda_overlap_raise(const struct cuda_overlap_run *run, const struct mt_overlap_put *box,
+                                  const int *flags, int count, struct mt_err *err) {
+    return raise(run, box->peer, flags, count, err);
 }

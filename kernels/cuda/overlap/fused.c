@@ -184,12 +184,18 @@ static int64_t result_bytes(const struct cuda_overlap *o) {
 
 /* ---- puts by copy engines ---- */
 
-/* Queue them all, after what the stream has by now: they await nothing. */
+/* Queue them all, after what the stream has by now: they await nothing. The kernel that begins runs beside the first
+ * one's data. */
 static enum mt_status put_all(const struct cuda_overlap_run *run, struct mt_err *err) {
     const struct mt_overlap_schedule *s = run->o->schedule;
-    enum mt_status st = cuda_overlap_begin(run->queue, run->o, run->scratch.words, 1, err);
+    enum mt_status st = cuda_overlap_fork(run, err);
+    if (!st && s->nputs) st = cuda_overlap_put_data(run, &s->puts[0], err);
+    if (!st) st = cuda_overlap_begin(run->queue, run->o, run->scratch.words, 1, err);
     if (!st) st = cuda_overlap_fork(run, err);
-    for (int j = 0; j < s->nputs && !st; j++) st = cuda_overlap_put(run, &s->puts[j], &s->puts[j].flag, 1, err);
+    for (int j = 0; j < s->nputs && !st; j++) {
+        if (j) st = cuda_overlap_put_data(run, &s->puts[j], err);
+        if (!st) st = cuda_overlap_raise(run, &s->puts[j], &s->puts[j].flag, 1, err);
+    }
     return st;
 }
 
