@@ -10,8 +10,8 @@
 #   tensor   LARGE, LARGE_BATCH samples, heads, ffn and vocabulary divided: sums of activations by AllReduce
 #   samples  the same, but what is not divided by heads, ffn or vocabulary is by samples: AllGather and ReduceScatter
 #
-# LR and WARMUP [2.5e-4, as GPT-3 of 760M; 50 steps]: with the default rate of 1e-3 from the first step on, losses of 774M
-# are as far apart as rounding sets them, .003 to .012.
+# The learning rate is that of the first STEPS of a warm-up of 700 steps to 2.5e-4, as GPT-2 774M is trained. With large
+# rates at the start rounding alone sets losses of single batches apart by .01 and more.
 # STEPS (of a run), ROUNDS (of runs in turn), VARIANTS (see variants() below), TEXT (a file), KEEP (a folder for
 # documents), KIND (what is described: h100; by nvidia-smi).
 # DEVICE=cpu, RANKS=2, with small MODEL and LARGE: to try the script without GPUs.
@@ -29,6 +29,7 @@ if [ "$device" = cuda ]; then
   [ "$(nvidia-smi -L | wc -l)" -ge "$ranks" ] || { echo "overlap_train.sh: needs $ranks GPUs" >&2; exit 77; }
   [ -n "${KIND:-}" ] || { nvidia-smi -L | grep -q H200 && kind=h200 || kind=h100; }
 fi
+rate=$(awk -v n="$steps" 'BEGIN { print 2.5e-4 * n / 700 }')
 [ $# -gt 0 ] || set -- equal unequal tensor samples
 text=${TEXT:-$work/text.txt}
 [ -e "$text" ] || seq 1 600000 >"$text"
@@ -45,7 +46,7 @@ emulating() { # SMS: the flag; a CPU has a speed
 
 # planned FILE FLAG...: with what it says in FILE.txt
 planned() {
-  "$motley" plan --steps "$steps" --precision bf16 --lr "${LR:-2.5e-4}" --warmup "${WARMUP:-50}" -o "$1" "${@:2}" >"$1.txt" 2>&1 || { cat "$1.txt" >&2; return 1; }
+  "$motley" plan --steps "$steps" --precision bf16 --lr "$rate" --warmup "$steps" -o "$1" "${@:2}" >"$1.txt" 2>&1 || { cat "$1.txt" >&2; return 1; }
 }
 # here FILE: a plan for a described cluster, of this host
 here() {
