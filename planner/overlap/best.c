@@ -34,8 +34,8 @@ int mt_overlap_fused_movers(const struct mt_overlap *p, int blocks) {
     return movers < 1 ? 1 : (int)movers;
 }
 
-/* Both were fitted to 14 shapes on two H200. What the cache does not hold is read at moves_Bps, whatever memory has: few
- * bytes are on their way. */
+/* Both were fitted to 14 shapes on two H200. What the cache does not hold is read at moves_Bps, whatever memory has:
+ * few bytes are on their way. */
 const double mt_overlap_fused_moves_slowdown = 1.8;
 double mt_overlap_fused_moves_Bps(const struct mt_overlap *p, int rank, double memory_Bps) {
     static const double moves_Bps = 0.95e12, cache_bytes = 20e6;

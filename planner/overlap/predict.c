@@ -116,6 +116,16 @@ static double tile_time(const struct simulation *sim, int r, const struct mt_ove
     return rates->sum_s + elements * (sources * wire + out) / rates->memory_Bps;
 }
 
+/* How many of a rank's workers multiply, in quarters: puts are slower by so much. */
+enum { QUARTERS = 4 };
+static int busy_quarters(const struct simulation *sim, int r) {
+    int workers = sim->rates[r].workers;
+    return (QUARTERS * sim->ranks[r].busy[WORKERS].nheap + workers - 1) / workers;
+}
+static double busy_part(const struct simulation *sim, int r) {
+    return (double)busy_quarters(sim, r) / QUARTERS;
+}
+
 /* Rates after something began or ended. */
 static void set_rates(struct simulation *sim) {
     sim->changed = false;
@@ -137,6 +147,7 @@ static void set_rates(struct simulation *sim) {
         struct rank *rank = &sim->ranks[r];
         rank->busy[WORKERS].rate = rank->sends + rank->receives ? 1 / sim->rates[r].compute_slowdown : 1;
         rank->busy[MOVERS].rate = rank->busy[WORKERS].nheap ? 1 / fmax(1, sim->rates[r].moves_slowdown) : 1;
+        double part = busy_part(sim, r);
         for (int i = 0; i < sim->rates[r].streams; i++) {
             struct sending *s = &rank->streams[i];
             if (s->put < 0 || s->left_bytes <= 0) continue;
@@ -146,7 +157,7 @@ static void set_rates(struct simulation *sim) {
             s->rate_Bps = fmin(
                 sim->links->bandwidth_Bps[r * sim->n + peer] / rank->sends_to[peer],
                 fmin(sim->rates[r].egress_Bps / rank->sends, sim->rates[peer].ingress_Bps / sim->ranks[peer].receives));
-            if (rank->busy[WORKERS].nheap || rank->busy[MOVERS].nheap) s->rate_Bps /= sim->rates[r].put_slowdown;
+            s->rate_Bps /= 1 + (sim->rates[r].put_slowdown - 1) * part;
         }
     }
 }
@@ -211,8 +222,9 @@ static void begin_part(struct simulation *sim, int r, int t) {
     }
     rank->at[t] = to;
     struct busy *busy = &rank->busy[moves(sim, r, t) ? MOVERS : WORKERS];
-    sim->changed |= !busy->nheap;
+    int before = busy_quarters(sim, r);
     push(busy, (struct working){busy->clock + s, t});
+    sim->changed |= busy_quarters(sim, r) != before;
 }
 
 /* Enter the waits of a claimed tile that are not over where it goes on; how many. */
@@ -322,8 +334,8 @@ static void end_tile(struct simulation *sim, int r, enum who who) {
     struct rank *rank = &sim->ranks[r];
     struct busy *busy = &rank->busy[who];
     busy->clock = fmax(busy->clock, busy->heap[0].ends);
-    int t = pop(busy).tile;
-    sim->changed |= !busy->nheap;
+    int before = busy_quarters(sim, r), t = pop(busy).tile;
+    sim->changed |= busy_quarters(sim, r) != before;
     if (rank->at[t] < END) {
         if (!hold(sim, r, t)) begin_part(sim, r, t);
         return;
@@ -380,8 +392,7 @@ static void set_up(struct simulation *sim, const struct mt_overlap_schedule *sch
         const struct mt_overlap_schedule *s = rank->schedule = &schedules[r];
         rank->free[WORKERS] = sim->rates[r].workers, rank->free[MOVERS] = sim->rates[r].movers;
         for (enum who w = WORKERS; w < NWHO; w++)
-            rank->busy[w] =
-                (struct busy){.heap = mt_new(&sim->arena, struct working, rank->free[w] + 1), .rate = 1};
+            rank->busy[w] = (struct busy){.heap = mt_new(&sim->arena, struct working, rank->free[w] + 1), .rate = 1};
         rank->missing = mt_new(&sim->arena, int, s->ntiles + 1);
         rank->at = mt_new(&sim->arena, int64_t, s->ntiles + 1);
         rank->next_wait = mt_new(&sim->arena, int, s->nwaits + 1);

@@ -10,8 +10,6 @@
 #   tensor   LARGE, LARGE_BATCH samples, heads, ffn and vocabulary divided: sums of activations by AllReduce
 #   samples  the same, but what is not divided by heads, ffn or vocabulary is by samples: AllGather and ReduceScatter
 #
-# The learning rate is that of the first STEPS of a warm-up of 700 steps to 2.5e-4, as GPT-2 774M is trained. With large
-# rates at the start rounding alone sets losses of single batches apart by .01 and more.
 # STEPS (of a run), ROUNDS (of runs in turn), VARIANTS (see variants() below), TEXT (a file), KEEP (a folder for
 # documents), KIND (what is described: h100; by nvidia-smi).
 # DEVICE=cpu, RANKS=2, with small MODEL and LARGE: to try the script without GPUs.
@@ -29,7 +27,6 @@ if [ "$device" = cuda ]; then
   [ "$(nvidia-smi -L | wc -l)" -ge "$ranks" ] || { echo "overlap_train.sh: needs $ranks GPUs" >&2; exit 77; }
   [ -n "${KIND:-}" ] || { nvidia-smi -L | grep -q H200 && kind=h200 || kind=h100; }
 fi
-rate=$(awk -v n="$steps" 'BEGIN { print 2.5e-4 * n / 700 }')
 [ $# -gt 0 ] || set -- equal unequal tensor samples
 text=${TEXT:-$work/text.txt}
 [ -e "$text" ] || seq 1 600000 >"$text"
@@ -46,7 +43,7 @@ emulating() { # SMS: the flag; a CPU has a speed
 
 # planned FILE FLAG...: with what it says in FILE.txt
 planned() {
-  "$motley" plan --steps "$steps" --precision bf16 --lr "$rate" --warmup "$steps" -o "$1" "${@:2}" >"$1.txt" 2>&1 || { cat "$1.txt" >&2; return 1; }
+  "$motley" plan --steps "$steps" --precision bf16 -o "$1" "${@:2}" >"$1.txt" 2>&1 || { cat "$1.txt" >&2; return 1; }
 }
 # here FILE: a plan for a described cluster, of this host
 here() {
@@ -90,16 +87,18 @@ median() { tr ' ' '\n' <<<"$1" | sort -g | awk 'NF { v[++n] = $1 } END { print (
 #   all, scatter, ...     --overlap all, ...
 #   fastest               as all, and then as `motley bench overlap --plan` found each of them to be fastest
 #   PLAN+engines          that plan with MOTLEY_COLLECTIVES=engines: large messages by copy engines
+#   PLAN+untuned          that plan with MOTLEY_TUNE=off: other kernels, which round otherwise. How far apart its losses
+#                         are is what rounding alone does
 variants() {
   if [ -n "${VARIANTS:-}" ]; then echo "$VARIANTS"; return; fi
   case $1 in
   equal) echo "without without+engines full+engines scatter" ;;
   unequal) echo "without without+engines chosen full+engines" ;;
-  tensor) echo "without all fastest without+engines" ;;
-  samples) echo "without scatter all fastest without+engines" ;;
+  tensor) echo "without all fastest without+untuned" ;;
+  samples) echo "without scatter all fastest without+untuned" ;;
   esac
 }
-plans_of() { variants "$1" | tr ' ' '\n' | sed 's/+engines//' | awk '!seen[$0]++'; }
+plans_of() { variants "$1" | tr ' ' '\n' | sed 's/+.*//' | awk '!seen[$0]++'; }
 flags_of() {
   case $1 in
   without) echo "--overlap none" ;;
@@ -113,13 +112,19 @@ flags_of() {
 
 # in_turn PART SUM FLAG...: all variants in turn; SUM: samples a second of those alone, or ""
 in_turn() {
-  local what=$1 alone=$2 round variant name line how
+  local what=$1 alone=$2 round variant name line settings
   local -A all=()
   for ((round = 0; round < rounds; round++)); do
     for variant in $(variants "$what"); do
-      name=$what-$variant-$round how=nccl
-      [ "$variant" = "${variant%+engines}" ] || how=engines
-      MOTLEY_COLLECTIVES=$how train "$name" "$ranks" "$work/$what-${variant%+engines}.json" "${@:3}" || return
+      name=$what-$variant-$round settings=()
+      case $variant in
+      *+engines) settings=(MOTLEY_COLLECTIVES=engines) ;;
+      *+untuned) settings=(MOTLEY_TUNE=off) ;;
+      esac
+      (
+        [ ${#settings[@]} = 0 ] || export "${settings[@]}"
+        train "$name" "$ranks" "$work/$what-${variant%+*}.json" "${@:3}"
+      ) || return
       all[$variant]+=" $(step_s "$name")"
     done
   done

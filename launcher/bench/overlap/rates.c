@@ -196,7 +196,16 @@ struct own {
     int units; /* 0: a CPU */
 };
 
-static struct own find_own(const struct mt_bench_case *c) {
+/* Operations of the GEMM in one piece, in whole waves, and how many these are. */
+static double whole_operations(const struct mt_overlap *p, int rank, int units, double *waves) {
+    bool gather = p->form == MT_OVERLAP_GATHER;
+    double cols = (double)(gather ? p->shares[rank] : p->cols), k = (double)(gather ? p->k : p->shares[rank]);
+    *waves = ceil(ceil((double)p->m / (double)unit[0]) * ceil(cols / (double)unit[1]) / units);
+    return *waves * 2.0 * (double)(unit[0] * unit[1]) * k * units;
+}
+
+enum { SEVERAL = 3 };
+static struct own find_own(const struct mt_bench_case *c, bool other) {
     const struct mt_bench_variant *tiles = mt_bench_part_of(c, MT_BENCH_TILES);
     const struct mt_bench_variant *large = mt_bench_first_part_of(c, MT_BENCH_TILES);
     const struct mt_bench_variant *sums = mt_bench_part_of(c, MT_BENCH_SUMS);
@@ -211,6 +220,11 @@ static struct own find_own(const struct mt_bench_case *c) {
     own.tile_s = fmin(own.tile_s, tiles_s / 2 / tiles->schedule.ntiles);
     own.flops = operations(&c->problem, c->bench->rank, &tiles->schedule, own.units) /
                 (mt_bench_in_step(c) * (tiles_s - own.tile_s * tiles->schedule.ntiles));
+    /* Groups, and chunks of a direct AllReduce, which have rows of all, are other GEMMs than the tiles measured: of
+     * fewer waves, which are fuller. They are no faster than the whole GEMM, where that has several. */
+    double waves = 0, whole = own.units ? whole_operations(&c->problem, c->bench->rank, own.units, &waves) : 0;
+    if (other && waves >= SEVERAL)
+        own.flops = fmin(own.flops, whole / mt_bench_own_median(c, &c->variants[c->gemm_alone]));
     own.sum_s = own.units ? kernel_s : own.tile_s;
     if (sums)
         own.memory_Bps = mt_bench_bytes_of_sums(&c->problem, &sums->schedule) /
@@ -223,7 +237,7 @@ struct mt_bench_rates mt_bench_rates_of_chunks(struct mt_bench_case *c, const st
     double *bandwidth_Bps = mt_new(&c->arena, double, p->n * p->n), *latency_s = mt_new(&c->arena, double, p->n * p->n);
     struct mt_bench_rates found = {mt_new(&c->arena, struct mt_overlap_rates, p->n), {bandwidth_Bps, latency_s}};
     struct route route = find_route(c, problem->direct);
-    struct own own = find_own(c), *all = mt_new(&c->arena, struct own, p->n);
+    struct own own = find_own(c, problem->direct || problem->ngroups), *all = mt_new(&c->arena, struct own, p->n);
     MPI_Allgather(&own, sizeof own, MPI_BYTE, all, sizeof own, MPI_BYTE, MPI_COMM_WORLD);
     struct slowdowns slower = slowdowns_of(c);
     for (int r = 0; r < p->n; r++) {

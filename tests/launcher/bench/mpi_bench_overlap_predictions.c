@@ -1,8 +1,8 @@
 /* Predictions of overlapped forms against times that were measured on two or four GPUs, from the same parts: golden/
  * has what `motley bench overlap` measured of each shape, variants and parts alike (tests/bench/overlap_choice.sh and
- * results_gpu.sh, with KEEP). A
- * device that computes nothing stands for the GPUs. Of each case the forms are predicted and one is chosen; the mean
- * error, and how often the choice is within 2% of the best, are at least as good as they have been.
+ * results_gpu.sh, with KEEP). A device that computes nothing stands for the GPUs. Of each case the forms are predicted
+ * and one is chosen; the mean error, and how often the choice is within 2% of the best, are at least as good as they
+ * have been.
  *
  * Shares are even: of uneven ones the file would have to say what each rank took.
  *
@@ -27,7 +27,7 @@ static const struct golden {
     int ranks;
     const char *file;
     double most_error, least_near, most_slower;
-} goldens[] = {{2, "overlap_2h200.txt", 0.055, 0.75, 0}, {4, "overlap_4h200.txt", 0.05, 0.75, 0}};
+} goldens[] = {{2, "overlap_2h200.txt", 0.054, 0.8, 0}, {4, "overlap_4h200.txt", 0.05, 0.75, 0}};
 enum { NGOLDENS = sizeof goldens / sizeof *goldens, MOST_RANKS = 4 };
 enum { MOST_LINE = 200, MOST_TIMES = 80, MULTIPROCESSORS = 132 };
 
