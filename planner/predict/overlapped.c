@@ -79,6 +79,8 @@ static struct mt_cost rate_of_gpu(const struct mt_costs *costs, int rank, const 
  * takes beside that, for its pipeline and its epilogue. */
 static const double fused_rate = 0.97, fused_tile_s = 2.2e-6;
 enum { COPIES_A_PUT = 2 /* its rows, and its flags */ };
+/* A small kernel comes before the one that multiplies, beside the first put by copy engines. */
+static const double engines_begin_s = 2.5e-6;
 
 /* Operations a second of a device, at the best rate of its class. */
 static double peak_of(const struct mt_costs *costs, int rank, enum mt_type type) {
@@ -145,7 +147,8 @@ static struct mt_cost rate_of_fused(const struct mt_costs *costs, int rank, cons
     if (p->form != MT_OVERLAP_GATHER && !mt_overlap_fused_adds(p))
         rates->memory_Bps = mt_overlap_fused_moves_Bps(p, rank, rates->memory_Bps);
     rates->memory_Bps /= rates->movers;
-    rates->moves_slowdown = mt_overlap_fused_moves_slowdown;
+    rates->moves_slowdown = p->form == MT_OVERLAP_GATHER ? 1 : mt_overlap_fused_moves_slowdown;
+    if (p->engines) rates->begin_s = engines_begin_s;
     rates->unsent = mt_overlap_fused_unsent(p, rates->workers);
     rates->streams = mt_overlap_fused_streams(p, rates->workers);
     return cost;

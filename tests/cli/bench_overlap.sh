@@ -4,6 +4,7 @@
 . "$SOURCE/tests/cli/lib.bash"
 command -v jq >/dev/null || { echo "needs jq"; exit 77; }
 on() { local n=$1; shift; mpirun --oversubscribe --bind-to none -n "$n" $MOTLEY bench overlap "$@"; }
+short="--seconds 0.2" # of a shape and form: fewer turns
 bench="$MOTLEY bench overlap"
 
 refused 2 'measure what? Name a shape' $bench
@@ -55,7 +56,7 @@ fits() {
     $choices.near_best == ($all.rows | map(select(.to_best <= 1.02)) | length)' "$1" >/dev/null || fail "$(cat "$1")"
 }
 
-on 2 --shape 96,80,64 --shape 40,24,56 --repetitions 3 --json=two.json >out.txt 2>err.txt || fail "$(cat err.txt out.txt)"
+on 2 --shape 96,80,64 --shape 40,24,56 --repetitions 3 $short --json=two.json >out.txt 2>err.txt || fail "$(cat err.txt out.txt)"
 fits two.json 6
 has 'operands of seed 20261123' out.txt || fail "$(cat out.txt)"
 [ "$(jq -r '.tables[] | select(.name == "overlap") | .rows[].form' two.json | sort | uniq -c | tr -s ' ' | tr '\n' ';')" = \
@@ -63,14 +64,22 @@ has 'operands of seed 20261123' out.txt || fail "$(cat out.txt)"
 for name in 'chunk 48' 'mix 0' 'mix 4' direct; do has "^  $name " out.txt || fail "no '$name': $(cat out.txt)"; done
 
 # Ragged, of the types that are wider inside; one form, and to standard output.
-on 3 --shape 97,53,41 --shares 5:1:2 --precision bf16 --repetitions 2 --json >three.json 2>err.txt || fail "$(cat err.txt)"
+on 3 --shape 97,53,41 --shares 5:1:2 --precision bf16 --repetitions 2 $short --json >three.json 2>err.txt || fail "$(cat err.txt)"
 fits three.json 3
 for precision in f64 f16 tf32; do
-  on 2 --shape 33,48,70 --shares 2:1 --precision $precision --form reduce --form gather --repetitions 1 --json=more.json \
+  on 2 --shape 33,48,70 --shares 2:1 --precision $precision --form reduce --form gather --repetitions 1 $short --json=more.json \
     >out.txt 2>err.txt || fail "$(cat err.txt)"
   fits more.json 2
   has ", 2 ranks; $precision; medians of up to 1 rounds" out.txt || fail "$(cat out.txt)"
 done
+
+# Sums as f32, as weights' gradients are: of bf16 they are nothing that a plan by samples does not have.
+refused 2 '--wire: must be f32, not "bf16"' $bench --wire bf16 --shape 64,64,64
+refused 2 '--wire f32: sums of f64 would be rounded' $bench --wire f32 --precision f64 --shape 64,64,64
+on 2 --shape 33,48,70 --precision bf16 --wire f32 --form scatter --form reduce --repetitions 1 $short --json=more.json \
+  >out.txt 2>err.txt || fail "$(cat err.txt)"
+fits more.json 2
+has ', 2 ranks; bf16, sums f32; medians of up to 1 rounds' out.txt || fail "$(cat out.txt)"
 
 # Of a plan: each of its GEMMs is measured, and runs as was fastest in the plan that is written; or apart, where that was
 # sequential.
@@ -83,7 +92,7 @@ planned() { # FILE FLAG...
 planned overlapped.json --strategy tensor --overlap all
 planned without.json --strategy tensor --overlap none
 planned samples.json --strategy data --precision bf16 --overlap all
-on 2 --plan overlapped.json -o fastest.json --repetitions 2 --seconds 0.2 --json=of_plan.json >out.txt 2>err.txt || fail "$(cat err.txt out.txt)"
+on 2 --plan overlapped.json -o fastest.json --repetitions 2 $short --json=of_plan.json >out.txt 2>err.txt || fail "$(cat err.txt out.txt)"
 jq -e --slurpfile plan fastest.json '
   ([.tables[] | select(.name == "overlap") | .rows[] | {form, m, n, k, apart: (.best == "sequential")}] | sort) ==
   ([$plan[0].overlapped[] | {form: {gather: "AllGather+GEMM", scatter: "GEMM+ReduceScatter", reduce: "GEMM+AllReduce"}[.form], m,
@@ -100,9 +109,11 @@ paste <(losses overlapped) <(losses fastest) | awk '{ if ($1 / $2 - 1 > 1e-5 || 
 refused 2 '--output: there is no plan to write' $bench --shape 64,64,64 -o no.json
 refused 2 '--shape: --plan says that already' $bench --plan overlapped.json --shape 64,64,64
 refused 2 '--precision: --plan says that already' $bench --plan overlapped.json --precision bf16
+refused 2 '--wire: --plan says that already' $bench --plan overlapped.json --wire f32
 refused 2 'overlapped.json: the plan is for 2 ranks, but 1 were started' $bench --plan overlapped.json
 refused 2 'without.json: it has no overlapped GEMMs' on 2 --plan without.json
-refused 2 'samples.json: none of its GEMMs with a collective is among all ranks' on 2 --plan samples.json
+on 2 --plan samples.json --repetitions 1 $short --json=of_samples.json >out.txt 2>err.txt || fail "$(cat err.txt out.txt)"
+has '^GEMM+AllReduce [0-9,]*, sums f32' out.txt || fail "$(cat out.txt)"
 refused 2 '--device cuda: overlapped.json was made for devices of kind cpu' on 2 --device cuda --plan overlapped.json
 refused 2 'nowhere/p.json' on 2 --plan overlapped.json -o nowhere/p.json
 refused 2 'absent.json' on 2 --plan absent.json

@@ -59,6 +59,12 @@ void cuda_progress_push(struct cuda_stream *s, struct cuda_item item) {
     pthread_mutex_unlock(&s->device->lock);
 }
 
+void cuda_progress_communicates(struct cuda_stream *s) {
+    pthread_mutex_lock(&s->device->lock);
+    if (s->count) s->items[(s->first + s->count - 1) % s->capacity].collective = true;
+    pthread_mutex_unlock(&s->device->lock);
+}
+
 static const char *item_name(const struct cuda_item *item) {
     return item->waits ? "the wait for an event" : item->what;
 }

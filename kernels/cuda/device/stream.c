@@ -117,9 +117,10 @@ static enum mt_status queue_coll(struct cuda_stream *s, const struct mt_coll_cal
     if (s->part) return capture_coll(s, call, what, err);
     enum mt_status st = collective ? cuda_progress_mark(s, err) : MT_OK;
     if (st) return st;
-    cuda_progress_push(s, (struct cuda_item){.what = what, .collective = collective}); /* to queue it may block */
+    cuda_progress_push(s, (struct cuda_item){.what = what}); /* to queue it may block */
     st = cuda_times_begin(&s->times, seconds, err);
     if (!st) st = cuda_coll(&s->queue, &s->pipeline, call, err);
+    if (collective) cuda_progress_communicates(s);
     if (!st) st = cuda_times_end(&s->times, seconds, err);
     if (st) return st;
     return collective ? cuda_progress_mark(s, err) : cuda_progress_mark_if_due(s, err);
@@ -143,13 +144,13 @@ static enum mt_status queue_overlap(struct cuda_stream *s, struct mt_overlap_cal
     const struct cuda_queue *queue = s->part ? cuda_part_queue(s->part) : &s->queue;
     enum mt_status st = s->part ? cuda_part_begin(s->part, true, err) : cuda_progress_mark(s, err);
     if (!st && !s->part) {
-        /* Before it is queued, which may block. */
-        cuda_progress_push(s, (struct cuda_item){.what = call->operands.what, .collective = true});
+        cuda_progress_push(s, (struct cuda_item){.what = call->operands.what}); /* to queue it may block */
         st = cuda_times_begin(&s->times, seconds, err);
     }
     if (!st) st = cuda_overlaps_queue(&s->overlaps, queue, call, err);
     if (!st && s->part) cuda_part_overlaps(s->part, call->window);
     if (!st && !s->part) s->overlaps.window = call->window;
+    if (!s->part) cuda_progress_communicates(s);
     if (st || s->part) return st ? st : cuda_part_end(s->part, call->operands.what, true, true, err);
     st = cuda_times_end(&s->times, seconds, err);
     return st ? st : cuda_progress_mark(s, err);

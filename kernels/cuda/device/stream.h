@@ -68,8 +68,10 @@ enum mt_status cuda_stream_give_up(const struct cuda_stream *stream, struct mt_e
 
 /* ---- progress ---- */
 
-/* An item is queued; its number is set. */
+/* An item is queued, or is about to be; its number is set. What is queued may block this rank's host, so that it has a
+ * name by then; that it waits for other ranks (`collective`) is true only after that (cuda_progress_communicates). */
 void cuda_progress_push(struct cuda_stream *stream, struct cuda_item item);
+void cuda_progress_communicates(struct cuda_stream *stream); /* the item that was pushed last, which has no mark yet */
 /* Have the GPU write how far it has come, unless nothing was queued since it last did; or if it is time. */
 enum mt_status cuda_progress_mark(struct cuda_stream *stream, struct mt_err *err);
 enum mt_status cuda_progress_mark_if_due(struct cuda_stream *stream, struct mt_err *err);

@@ -59,6 +59,7 @@ enum mt_status mt_bench_case_pose(struct mt_bench_case *c, enum mt_overlap_form 
     struct mt_overlap *p = &c->problem;
     int64_t *rows = mt_new(&c->arena, int64_t, b->nranks), *shares = mt_new(&c->arena, int64_t, b->nranks);
     bool gather = form == MT_OVERLAP_GATHER;
+    enum mt_type sums = b->f32_sums && !gather ? MT_F32 : b->precision;
     *p = (struct mt_overlap){.form = form,
                              .n = b->nranks,
                              .m = c->shape[0],
@@ -67,8 +68,8 @@ enum mt_status mt_bench_case_pose(struct mt_bench_case *c, enum mt_overlap_form 
                              .rows = rows,
                              .shares = shares,
                              .type = b->precision,
-                             .out = b->precision,
-                             .wire = b->precision,
+                             .out = c->of ? c->of->out : sums,
+                             .wire = c->of ? c->of->wire : sums,
                              .tf32 = b->tf32};
     enum mt_status st = MT_OK;
     if (c->of) {

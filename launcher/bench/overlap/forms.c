@@ -275,8 +275,9 @@ static void add_best(struct mt_bench_case *c, const struct mt_overlap *pool, dou
 }
 
 static enum mt_status add_groups(struct mt_bench_case *c, double best_s, struct mt_err *err) {
-    struct mt_bench_rates found = mt_bench_rates_of_chunks(c, &c->problem);
-    struct mt_overlap problem = c->problem;
+    struct mt_overlap problem = c->problem, grouped = c->problem;
+    grouped.ngroups = 1; /* whose rates are those of groups */
+    struct mt_bench_rates found = mt_bench_rates_of_chunks(c, &grouped);
     struct mt_overlap_prediction prediction;
     enum mt_status st = mt_overlap_best_groups(&problem, found.rates, &found.links, &c->arena, &prediction, err);
     if (!st && (!on_gpu(c) || prediction.s < near * best_s)) add_form(c, &problem);

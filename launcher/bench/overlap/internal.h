@@ -23,7 +23,7 @@ struct mt_bench_overlap {
     const struct mt_bench_overlap_options *options;
     const char *kind;       /* of device */
     enum mt_type precision; /* of operands, results, and what is sent */
-    bool tf32;
+    bool tf32, f32_sums;
     int rank, nranks;
     struct mt_plan *plan;        /* or null; */
     struct mt_overlap *problems; /* a problem of each shape of it; whether its A, B and result lie transposed */
@@ -112,7 +112,8 @@ struct mt_bench_case {
     int nvariants;
     double *want, *size; /* the sample of the result, and what its terms add up to without signs; or null */
     double begun_s;
-    int rounds; /* that count */
+    int rounds;      /* that count */
+    double clock_Hz; /* of multiprocessors after the rounds, the least of all ranks; 0: not known */
     /* After the turns, indices of variants. collective: the fastest of the collective and the puts; chosen and best: of
      * the sequential and the overlapped. */
     int gemm_alone, collective, sequential, chosen, best;

@@ -6,6 +6,7 @@
 
 #include "kernels/base/file.h"
 #include "kernels/base/working.h"
+#include "kernels/device/facts.h"
 #include "launcher/bench/overlap/internal.h"
 #include "launcher/session/agree.h"
 #include "launcher/session/rank_device.h"
@@ -48,7 +49,9 @@ enum mt_status mt_bench_overlap_open(struct mt_bench_overlap *b, struct mt_err *
     MPI_Comm_rank(MPI_COMM_WORLD, &b->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &b->nranks);
     enum mt_status st = o->plan ? mt_bench_overlap_read_plan(b, err) : check_shapes(b, err);
-    if (!o->plan) b->kind = o->device ? o->device : "cpu", b->precision = o->precision, b->tf32 = o->tf32;
+    if (!o->plan)
+        b->kind = o->device ? o->device : "cpu", b->precision = o->precision, b->tf32 = o->tf32,
+        b->f32_sums = o->f32_sums;
     if (!st) st = mt_emulation_check(&o->emulation, b->nranks, b->kind, err);
     if (!st && !b->rank && o->output.path) st = mt_file_writable(o->output.path, err);
     if (!st && !b->rank && o->out) st = mt_file_writable(o->out, err);
@@ -75,11 +78,20 @@ void mt_bench_overlap_close(struct mt_bench_overlap *b) {
     mt_arena_release(&b->arena);
 }
 
+/* A GPU's clock falls under load, and stays there for a while. */
+static void note_clock(struct mt_bench_case *c) {
+    struct mt_device_facts facts = {.bus = ""};
+    mt_device_facts(c->bench->device, &facts);
+    c->clock_Hz = facts.health.known ? facts.health.sm_clock_Hz : 0;
+    MPI_Allreduce(MPI_IN_PLACE, &c->clock_Hz, 1, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD);
+}
+
 enum mt_status mt_bench_overlap_measure(struct mt_bench_overlap *b, enum mt_overlap_form form, const int64_t shape[3],
                                         const struct mt_overlap *of, struct mt_err *err) {
     struct mt_bench_case c;
     enum mt_status st = mt_bench_case_init(&c, b, form, shape, of, err);
     if (!st) mt_bench_case_rounds(&c, b->options->repetitions);
+    if (!st) note_clock(&c);
     if (!st) st = mt_bench_case_judge(&c, err);
     if (!st) mt_bench_case_final(&c);
     if (!st) st = mt_bench_case_check_final(&c, err);
@@ -130,9 +142,11 @@ static void tell_start(struct mt_bench_overlap *b) {
     const char *emulated = mt_emulation_text(&o->emulation, &b->arena);
     if (*emulated) mt_emulation_warn(MPI_COMM_WORLD, b->device);
     if (b->rank) return;
-    mt_tables_say(&b->doc, "%s, %d ranks%s%s; %s; medians of up to %d rounds, on the slowest rank; operands of seed %d",
+    mt_tables_say(&b->doc,
+                  "%s, %d ranks%s%s; %s%s; medians of up to %d rounds, on the slowest rank; operands of seed %d",
                   mt_device_describe(b->device), b->nranks, *emulated ? ", " : "", emulated,
-                  b->tf32 ? "tf32" : mt_type_name(b->precision), o->repetitions, MT_BENCH_OVERLAP_SEED);
+                  b->tf32 ? "tf32" : mt_type_name(b->precision), b->f32_sums ? ", sums f32" : "", o->repetitions,
+                  MT_BENCH_OVERLAP_SEED);
     mt_output_tell(&o->output, &b->doc);
 }
 

@@ -44,6 +44,7 @@ struct mt_bench_overlap_options {
     unsigned forms;         /* bits of enum mt_overlap_form */
     enum mt_type precision; /* of operands, results, and what is sent */
     bool tf32;              /* f32 rounded to tf32 */
+    bool f32_sums;          /* partial sums are sent, and sums are stored, as f32: as those of weights' gradients are */
     const int64_t *shares;  /* of the ranks, in any unit; null: even */
     int nshares;
     struct mt_emulation emulation;

@@ -29,9 +29,10 @@ static enum mt_status check_plan(const struct mt_bench_overlap *b, const struct 
     return MT_OK;
 }
 
-/* Among all ranks, in their order, and all of one type, as cases are. */
+/* Among all ranks, in their order; of one type, but for sums that are f32 all the way, as cases are. */
 static bool is_case(const struct mt_bench_overlap *b, const struct mt_overlap *p, const int *group) {
-    bool all = p->n == b->nranks && p->out == p->type && p->wire == p->type && p->type == b->precision;
+    bool sums = p->form != MT_OVERLAP_GATHER && p->out == MT_F32 && p->wire == MT_F32;
+    bool all = p->n == b->nranks && p->type == b->precision && (sums || (p->out == p->type && p->wire == p->type));
     for (int r = 0; r < p->n && all; r++) all = group[r] == r && p->rows[r] > 0 && p->shares[r] > 0;
     return all;
 }

@@ -224,7 +224,8 @@ static struct own find_own(const struct mt_bench_case *c, bool other) {
      * fewer waves, which are fuller. They are no faster than the whole GEMM, where that has several. */
     double waves = 0, whole = own.units ? whole_operations(&c->problem, c->bench->rank, own.units, &waves) : 0;
     if (other && waves >= SEVERAL)
-        own.flops = fmin(own.flops, whole / mt_bench_own_median(c, &c->variants[c->gemm_alone]));
+        own.flops =
+            fmin(own.flops, whole / (mt_bench_in_step(c) * mt_bench_own_median(c, &c->variants[c->gemm_alone])));
     own.sum_s = own.units ? kernel_s : own.tile_s;
     if (sums)
         own.memory_Bps = mt_bench_bytes_of_sums(&c->problem, &sums->schedule) /

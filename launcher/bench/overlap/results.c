@@ -72,7 +72,9 @@ static void tell_rates(struct mt_bench_case *c) {
     mt_table_put_text(t, "form", "%s", mt_overlap_name(c->problem.form));
     for (int i = 0; i < 3; i++)
         mt_table_put_real(t, i == 0 ? "m" : i == 1 ? "n" : "k", MT_UNIT_COUNT, (double)c->shape[i]);
+    mt_table_put_text(t, "sums", "%s", mt_type_name(c->problem.out));
     mt_table_put_real(t, "rounds", MT_UNIT_COUNT, c->rounds);
+    if (c->clock_Hz > 0) mt_table_put_real(t, "clock_Hz", MT_UNIT_COUNT, c->clock_Hz);
     mt_table_put_real(t, "flops", MT_UNIT_FLOPS, c->rates.flops * c->rates.workers);
     mt_table_put_real(t, "tile_s", MT_UNIT_SECONDS, c->rates.tile_s);
     mt_table_put_real(t, "in_step", MT_UNIT_RATIO, c->in_step);
@@ -98,6 +100,9 @@ void mt_bench_case_tell(struct mt_bench_case *c) {
     struct mt_table *t = mt_tables_add(&b->doc, "variants", "", "");
     t->title = mt_arena_printf(t->arena, "%s %lld,%lld,%lld", mt_overlap_name(c->problem.form), (long long)c->shape[0],
                                (long long)c->shape[1], (long long)c->shape[2]);
+    if (c->problem.out != c->problem.type && !c->bench->f32_sums)
+        t->title = mt_arena_printf(t->arena, "%s, sums %s", t->title, mt_type_name(c->problem.out));
+    if (c->clock_Hz > 0) t->title = mt_arena_printf(t->arena, "%s, then at %.0f MHz", t->title, 1e-6 * c->clock_Hz);
     add_case_columns(t, true);
     mt_table_columns(t, {"variant", "variant", MT_UNIT_TEXT}, {"time_s", "measured", MT_UNIT_SECONDS},
                      {"predicted_s", "predicted", MT_UNIT_SECONDS}, {"prediction_error", "error", MT_UNIT_CHANGE});

@@ -16,6 +16,7 @@ enum {
     KEY_SHAPE,
     KEY_FORM,
     KEY_PRECISION,
+    KEY_WIRE,
     KEY_SHARES,
     KEY_REPETITIONS,
     KEY_SECONDS,
@@ -43,6 +44,8 @@ static const struct argp_option flag_table[] = {
      "an MLP's: [M, K] by [K, N], M gathered, N split; or [M, N] by [N, K], N split; may be repeated", 1},
     {"form", KEY_FORM, "FORM", 0, "gather, scatter, reduce, or all of them [all]; may be repeated", 1},
     {"precision", KEY_PRECISION, "TYPE", 0, MT_PRECISIONS " [bf16 on GPUs, f32 on CPUs]", 1},
+    {"wire", KEY_WIRE, "f32", 0,
+     "send partial sums, and store sums, as f32, as those of weights' gradients [the precision]", 1},
     {"shares", KEY_SHARES, "5:3", 0, "of M and N that the ranks have, in proportion [even]", 1},
     {"repetitions", KEY_REPETITIONS, "N", 0, "rounds, in which each variant takes a turn, at most [10]", 1},
     {"seconds", KEY_SECONDS, "S", 0,
@@ -86,6 +89,12 @@ static enum mt_status take_precision(struct overlap_flags *f, const char *text) 
     return MT_OK;
 }
 
+static enum mt_status take_wire(struct overlap_flags *f, const char *text) {
+    if (strcmp(text, "f32")) return mt_fail(f->err, MT_EINPUT, "--wire: must be f32, not \"%.60s\"", text);
+    f->options.f32_sums = true;
+    return MT_OK;
+}
+
 /* "5:3": numbers between colons. */
 static enum mt_status take_shares(struct overlap_flags *f, const char *text) {
     char *list = mt_arena_strdup(&f->arena, text);
@@ -112,6 +121,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_SHAPE: st = add_shape(f, text); break;
     case KEY_FORM: st = add_form(f, text); break;
     case KEY_PRECISION: st = take_precision(f, text); break;
+    case KEY_WIRE: st = take_wire(f, text); break;
     case KEY_SHARES: st = take_shares(f, text); break;
     case KEY_REPETITIONS:
         if (!(st = mt_flag_int("--repetitions", text, 1, 10000, &count, f->err))) o->repetitions = (int)count;
@@ -135,6 +145,7 @@ static enum mt_status check_plan(const struct mt_bench_overlap_options *o, struc
                        : o->forms                  ? "--form"
                        : o->shares                 ? "--shares"
                        : o->precision != MT_NTYPES ? "--precision"
+                       : o->f32_sums               ? "--wire"
                                                    : NULL;
     if (!o->plan && o->out) {
         mt_fail(err, MT_EINPUT, "--output: there is no plan to write");
@@ -165,6 +176,8 @@ int mt_command_bench_overlap(int argc, char **argv) {
     if (!st) st = check_plan(o, &err);
     if (!o->forms) o->forms = ~0u;
     if (o->precision == MT_NTYPES) o->precision = o->device && !strcmp(o->device, "cuda") ? MT_BF16 : MT_F32;
+    if (!st && o->f32_sums && o->precision == MT_F64)
+        st = mt_fail(&err, MT_EINPUT, "--wire f32: sums of f64 would be rounded to less than they are of");
     if (!st && !o->nshapes && !o->plan) {
         st = mt_fail(&err, MT_EINPUT, "measure what? Name a shape, or a plan");
         mt_err_hint(&err, "as --shape 4096,1024,4096, or --plan plan.json");

@@ -67,7 +67,7 @@ static const struct problem problems[] = {
 /* A budget; nodes; money by the hour; what is owned; power; devices; what costs nothing; racks; both kinds of money;
  * two jobs, with a deadline; hardware of the catalogue's own; what is late. */
 static const int usual[] = {0, 4, 5, 8, 11, 12, 13, 14, 15, 17, 18, 20};
-/* Of 120 to 300 configurations: all with `test_buy all`, else the first. */
+/* Of 120 to 300 configurations: with `test_buy all`. */
 static const struct problem large_problems[] = {
     {{H100, A100, L4, T4}, {LARGE}, NULL, {.budget = 21e3}},
     {{H100, L4}, {LARGE}, NULL, {.budget = 190e3}},
@@ -373,7 +373,7 @@ int main(int argc, char **argv) {
         printf("%d\n", which);
         test_problem(&problems[which], every, &exact, &proposed);
     }
-    for (int i = 0; i < (every ? NLARGE : 1); i++) {
+    for (int i = 0; i < (every ? NLARGE : 0); i++) {
         tried++;
         printf("large %d\n", i);
         fflush(stdout);
