@@ -38,6 +38,8 @@ struct mt_device_class {
     enum mt_status (*puts_finish)(struct mt_device *device, double *each_s, struct mt_err *err);
     enum mt_status (*turns)(struct mt_device *device, const struct mt_turns_probe *probe, double *each_s,
                             struct mt_err *err);
+    /* Whether its kernels' atomic additions work in memory that it has imported. Null: yes. */
+    bool (*adds_to)(struct mt_device *device, const void *memory);
 
     enum mt_status (*stream_new)(struct mt_device *device, const char *name, struct mt_stream **stream,
                                  struct mt_err *err);

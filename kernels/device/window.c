@@ -16,6 +16,7 @@
 /* What a rank tells the others, at the begin of its part of the host's window. */
 struct card {
     int64_t status;
+    bool lacks_atomics;
     char handle[MT_DEVICE_HANDLE_BYTES], text[440];
 };
 
@@ -159,8 +160,10 @@ static enum mt_status agree(struct mt_window *window, struct card *mine, enum mt
     return made ? made : st ? st : after;
 }
 
-static enum mt_status import(struct mt_window *window, struct mt_window_memory *memory, struct mt_err *err) {
+static enum mt_status import(struct mt_window *window, struct mt_window_memory *memory, struct card *mine,
+                             struct mt_err *err) {
     struct parts *parts = memory->context;
+    bool (*adds_to)(struct mt_device *, const void *) = parts->device->class->adds_to;
     int n = mt_window_nranks(window);
     parts->imported = true;
     for (int r = 0; r < n; r++) {
@@ -174,6 +177,7 @@ static enum mt_status import(struct mt_window *window, struct mt_window_memory *
             return err->status = MT_EMISSING;
         }
         memory->part[r] = part;
+        mine->lacks_atomics |= adds_to && !adds_to(parts->device, part);
     }
     return MT_OK;
 }
@@ -183,7 +187,11 @@ static enum mt_status import(struct mt_window *window, struct mt_window_memory *
 static enum mt_status reach(struct mt_window *window, struct mt_window_memory *memory, struct card *card,
                             struct mt_err *err) {
     struct parts *parts = memory->context;
-    enum mt_status st = agree(window, card, import(window, memory, err), err);
+    enum mt_status st = agree(window, card, import(window, memory, card, err), err);
+    for (int r = 0; r < mt_window_nranks(window) && !st; r++) {
+        const struct card *other = mt_window_ptr(window, 0, r);
+        memory->lacks_atomics |= other && other->lacks_atomics;
+    }
     if (st != MT_EMISSING) return st;
     forget_others(memory, parts, mt_window_nranks(window));
     for (int r = 0; r < mt_window_nranks(window); r++)

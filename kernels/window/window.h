@@ -102,6 +102,7 @@ enum mt_status mt_window_check(struct mt_window *window, const char *what, struc
 struct mt_window_memory {
     char **part; /* [nranks]: each rank's, as this process addresses it; null: out of reach */
     int64_t size_bytes;
+    bool lacks_atomics; /* some rank's kernels cannot add atomically in another's part; all ranks say the same */
     void (*release)(struct mt_window *window, struct mt_window_memory *memory); /* with the window */
     void *context;
 };

@@ -206,6 +206,7 @@ static const struct mt_device_class class = {
     .puts_start = cuda_puts_start,
     .puts_finish = cuda_puts_finish,
     .turns = cuda_turns,
+    .adds_to = cuda_adds_to,
     .host_alloc = host_allocate,
     .host_free = host_release,
     .stream_new = cuda_stream_new,

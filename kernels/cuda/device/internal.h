@@ -39,6 +39,7 @@ extern const struct mt_tuner cuda_tuner;
 enum mt_status cuda_export(struct mt_device *device, void *memory, void *handle, struct mt_err *err);
 enum mt_status cuda_import(struct mt_device *device, const void *handle, void **memory, struct mt_err *err);
 void cuda_forget(struct mt_device *device, void *memory);
+bool cuda_adds_to(struct mt_device *device, const void *memory);
 enum mt_status cuda_copy_peer(struct mt_device *device, void *to, const void *from, int64_t size_bytes, int repeats,
                               double *each_s, struct mt_err *err);
 

@@ -45,6 +45,8 @@ static enum mt_status locate(const struct mt_overlap_call *call, struct cuda_ove
         overlap->parts[p] = part ? (CUdeviceptr)(part + call->base) : 0;
     }
     assert(overlap->me >= 0);
+    const struct mt_window_memory *memory = mt_window_attached(call->window);
+    overlap->lacks_atomics = memory && memory->lacks_atomics;
     overlap->epoch = overlap->parts[overlap->me] + (CUdeviceptr)mt_overlap_epoch_place(call->problem);
     return MT_OK;
 }

@@ -28,6 +28,17 @@ void cuda_forget(struct mt_device *device, void *memory) {
     if (!cuda_enter(&cuda_of(device)->cuda, &ignored)) cuIpcCloseMemHandle((CUdeviceptr)memory);
 }
 
+/* Over NVLink they do; over PCIe a peer's memory has none. Where the driver does not know, yes. */
+bool cuda_adds_to(struct mt_device *device, const void *memory) {
+    struct mt_err ignored = MT_ERR_INIT;
+    int owner, can = 1;
+    CUdevice me, there;
+    if (cuda_enter(&cuda_of(device)->cuda, &ignored) || cuCtxGetDevice(&me)) return true;
+    if (cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (CUdeviceptr)memory)) return true;
+    if (cuDeviceGet(&there, owner) || there == me) return true;
+    return cuDeviceGetP2PAttribute(&can, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, me, there) || can;
+}
+
 struct copies {
     CUstream stream;
     CUevent span[2];

@@ -154,7 +154,7 @@ bool cuda_fused_serves(const struct cuda *cuda, const struct mt_overlap *problem
 
 static bool can(const struct cuda *cuda, const struct cuda_overlap *o) {
     const struct mt_overlap_operands *x = o->operands;
-    return has_tile(cuda, o->problem, o->me) &&
+    return !o->lacks_atomics && has_tile(cuda, o->problem, o->me) &&
            mt_overlap_fused_serves(o->problem, o->me, x->trans_a, x->trans_b, x->trans_out) && lies_well(x->a) &&
            lies_well(x->b) && lies_well(x->out) && lies_well(x->whole) && lies_well(x->extra) && lies_well(x->pre);
 }

@@ -34,6 +34,7 @@ struct cuda_overlap {
     /* By place: where the problem's part of each rank's window begins, as this GPU maps it; its own included. Buffers
      * are at mt_overlap_place, flags at mt_overlap_flag_place. 0: out of reach. */
     CUdeviceptr parts[CUDA_OVERLAP_RANKS];
+    bool lacks_atomics;      /* of the window: one kernel raises peers' flags by additions, copies set them */
     struct mt_comm *comm;    /* NCCL's, which reaches all; or null */
     const int *ranks;        /* its ranks, by place; null: the same */
     CUdeviceptr epoch;       /* u64: of the last run; this one counts it up */

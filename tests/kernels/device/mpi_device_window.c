@@ -9,7 +9,7 @@
 #include "kernels/device/window.h"
 #include "tests/check.h"
 
-static int rank, nranks, forgotten, blind = -1; /* blind: the rank that cannot map others' memory */
+static int rank, nranks, forgotten, blind = -1, apart = -1; /* blind: the rank that cannot map others' memory */
 static char mapped[8];
 
 static enum mt_status give(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err) {
@@ -44,6 +44,12 @@ static enum mt_status map(struct mt_device *device, const void *handle, void **m
     return MT_OK;
 }
 
+/* Rank 1 cannot add in the memory of rank `apart`'s device. */
+static bool adds_to(struct mt_device *device, const void *memory) {
+    (void)device;
+    return rank != 1 || apart < 0 || memory != &mapped[apart];
+}
+
 static void forget(struct mt_device *device, void *memory) {
     (void)device;
     CHECK(memory >= (void *)mapped && memory < (void *)(mapped + nranks));
@@ -56,7 +62,22 @@ static const struct mt_device_class class = {.kind = "pretended",
                                              .copy_in = copy_in,
                                              .export_memory = tell,
                                              .import_memory = map,
-                                             .forget = forget};
+                                             .forget = forget,
+                                             .adds_to = adds_to};
+
+/* All ranks know that one lacks atomic additions to another's part. */
+static void test_atomics(struct mt_comm *comm) {
+    struct mt_device device = {.class = &class, .description = "a pretended device"};
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_window *window;
+    blind = -1;
+    for (apart = -1; apart < nranks; apart++) {
+        CHECK_OK(mt_device_window_new(&device, comm, 4096, 10, &window, &err), err);
+        CHECK_EQ(mt_window_attached(window)->lacks_atomics, apart >= 0 && apart != 1);
+        mt_window_free(window);
+    }
+    apart = -1;
+}
 
 static void test_window(struct mt_comm *comm, int unable) {
     struct mt_device device = {.class = &class, .description = "a pretended device"};
@@ -92,6 +113,7 @@ int main(int argc, char **argv) {
     test_window(comm, -1);
     test_window(comm, 0);
     test_window(comm, 1);
+    test_atomics(comm);
     mt_comm_free(comm);
     MPI_Finalize();
     return 0;
