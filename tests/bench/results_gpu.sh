@@ -4,7 +4,8 @@
 #   tests/bench/results_gpu.sh PART...
 #
 #   right     tests on GPUs: by how many ranks, code (0: passed, 77: skipped), seconds; two at a time on pairs of GPUs
-#   agree     one GPU, all of them and the CPU train the same; ranks that are killed or stopped; equal bits of REPEATS runs
+#   agree     one GPU, all of them and the CPU train the same; ranks that are killed or stopped, with overlapped kernels
+#             too; equal bits of REPEATS runs
 #   overlap   GEMMs and their collectives at SHAPES, and with SHARES ("5:3 7:1"), beside OVERLAP_PEER, a script that is
 #             run as `torchrun OVERLAP_PEER SHAPE...`
 #   train     overlap_train.sh equal unequal tensor samples
@@ -53,8 +54,8 @@ right() {
 
 agree() {
   local script
-  for script in agree_gpu faults_gpu; do
-    (mkdir -p "$work/$script" && cd "$work/$script" && COMPARE=$bin/compare_checkpoints FAULTS=$bin/faults.so \
+  for script in agree_gpu faults_gpu faults_overlap_gpu; do
+    (mkdir -p "$work/$script" && cd "$work/$script" && COMPARE=$bin/compare_checkpoints FAULTS=$bin/faults.so HOLD=$bin/hold.so \
       MOTLEY_REPEATS=${REPEATS:-10} bash "$SOURCE/tests/cli/$script.sh" 2>&1 | tail -n 12; echo "$script: code ${PIPESTATUS[0]}")
   done
 }
