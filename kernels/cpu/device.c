@@ -140,6 +140,7 @@ static const struct mt_device_class class = {
     .stream_coll = mt_cpu_stream_coll,
     .stream_overlap = mt_cpu_stream_overlap,
     .stream_copy = mt_cpu_stream_copy,
+    .stream_window = mt_cpu_stream_window,
     .stream_wait = mt_cpu_stream_wait,
     .stream_query = mt_cpu_stream_query,
     .stream_sync = mt_cpu_stream_sync,

@@ -40,6 +40,7 @@ void mt_cpu_stream_op(struct mt_stream *stream, const struct mt_backend *backend
                       double *seconds);
 void mt_cpu_stream_overlap(struct mt_stream *stream, struct mt_overlap_call *call, double *seconds);
 void mt_cpu_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds);
+void mt_cpu_stream_window(struct mt_stream *stream, const struct mt_window_work *work);
 void mt_cpu_stream_wait(struct mt_stream *stream, struct mt_event *event);
 void mt_cpu_stream_copy(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from,
                         int64_t size_bytes);
@@ -56,6 +57,8 @@ int64_t mt_cpu_memory_bytes(const char *root);
 
 /* Run one collective call in the calling thread. */
 enum mt_status mt_cpu_coll(const struct mt_coll_call *call, struct mt_err *err);
+/* Or one one-sided operation. */
+enum mt_status mt_cpu_window(const struct mt_window_work *work, struct mt_err *err);
 
 /* Emulation of a lower speed: after work of t seconds a stream owes t (1 / speed - 1) seconds, which it sleeps later.
  * Its emulated clock is ahead of the real one by owed_s; after a sleep that was too long owed_s is negative. */

@@ -18,11 +18,13 @@
 
 #include "kernels/cpu/internal.h"
 
-enum item_kind { ITEM_OP, ITEM_COLL, ITEM_OVERLAP, ITEM_COPY, ITEM_RECORD, ITEM_WAIT };
+enum item_kind { ITEM_OP, ITEM_COLL, ITEM_OVERLAP, ITEM_COPY, ITEM_WINDOW, ITEM_RECORD, ITEM_WAIT };
 struct item {
     enum item_kind kind;
     const struct mt_backend *backend;
-    void *call; /* struct mt_call, mt_coll_call or mt_overlap_call; only the last is written to */
+    /* struct mt_call, mt_coll_call or mt_overlap_call, of which only the last is written to; or mt_window_work, the
+     * item's own */
+    void *call;
     struct event *event;
     uint64_t ticket; /* number of the event's record */
     double *seconds;
@@ -103,6 +105,7 @@ static const char *item_name(const struct item *item) {
     case ITEM_COLL: return ((const struct mt_coll_call *)item->call)->what;
     case ITEM_OVERLAP: return ((const struct mt_overlap_call *)item->call)->operands.what;
     case ITEM_COPY: return "a copy";
+    case ITEM_WINDOW: return ((const struct mt_window_work *)item->call)->what;
     case ITEM_RECORD: return "the record of an event";
     case ITEM_WAIT: break;
     }
@@ -137,8 +140,14 @@ static void do_work(struct stream *stream, const struct item *item, struct mt_er
     if (st) mt_err_context(err, "%s", item_name(item));
 }
 
+static void do_window(struct stream *stream, const struct item *item, struct mt_err *err) {
+    const struct mt_window_work *work = item->call;
+    if (mt_cpu_window(work, err) && work->kind != MT_WINDOW_WAIT) mt_err_context(err, "%s", work->what);
+    has_waited(stream);
+}
+
 static void do_item(struct stream *stream, const struct item *item, struct mt_err *err) {
-    if (item->kind == ITEM_RECORD || item->kind == ITEM_WAIT)
+    if (item->kind == ITEM_RECORD || item->kind == ITEM_WAIT || item->kind == ITEM_WINDOW)
         mt_cpu_debt_pay(&stream->debt, least_paid_s, &stream->stop);
     if (item->kind == ITEM_RECORD)
         do_record(item->event, item->ticket, err);
@@ -148,6 +157,8 @@ static void do_item(struct stream *stream, const struct item *item, struct mt_er
         do_wait(stream, item->event, item->ticket, err);
     else if (item->kind == ITEM_COPY)
         memcpy(item->to, item->from, item->size_bytes);
+    else if (item->kind == ITEM_WINDOW)
+        do_window(stream, item, err);
     else
         do_work(stream, item, err);
 }
@@ -196,6 +207,7 @@ static void *run(void *argument) {
         }
         if (err.status && !failed) stream->err = err;
         stream->busy = false;
+        if (stream->current.kind == ITEM_WINDOW) free(stream->current.call);
         stream->completed++;
         if (!stream->count) pthread_cond_broadcast(&stream->done);
     }
@@ -281,6 +293,12 @@ void mt_cpu_stream_copy(struct mt_stream *stream, enum mt_copy direction, void *
                (struct item){ITEM_COPY, .to = to, .from = from, .size_bytes = (size_t)size_bytes});
 }
 
+void mt_cpu_stream_window(struct mt_stream *stream, const struct mt_window_work *work) {
+    struct mt_window_work *own = mt_malloc(sizeof *own);
+    *own = *work;
+    submit((struct stream *)stream, (struct item){ITEM_WINDOW, .call = own});
+}
+
 void mt_cpu_event_record(struct mt_event *base, struct mt_stream *stream) {
     struct event *event = (struct event *)base;
     pthread_mutex_lock(&event->lock);
@@ -304,11 +322,13 @@ struct mt_stream_progress mt_cpu_stream_query(struct mt_stream *base) {
     pthread_mutex_lock(&stream->lock);
     enum item_kind kind = stream->current.kind;
     progress.completed = stream->completed;
-    if (stream->busy && (kind == ITEM_OP || kind == ITEM_COLL || kind == ITEM_OVERLAP))
+    if (stream->busy && (kind == ITEM_OP || kind == ITEM_COLL || kind == ITEM_OVERLAP || kind == ITEM_WINDOW))
         progress.what = item_name(&stream->current);
     if (progress.what && kind == ITEM_COLL)
         progress.collective = ((const struct mt_coll_call *)stream->current.call)->schedule;
     if (progress.what && kind == ITEM_OVERLAP) progress.collective = true;
+    if (progress.what && kind == ITEM_WINDOW)
+        progress.collective = ((const struct mt_window_work *)stream->current.call)->kind == MT_WINDOW_WAIT;
     pthread_mutex_unlock(&stream->lock);
     return progress;
 }

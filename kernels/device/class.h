@@ -9,6 +9,22 @@
 #include "kernels/device/facts.h"
 #include "kernels/device/put.h"
 #include "kernels/device/tuner.h"
+#include "kernels/window/window.h"
+
+/* A one-sided operation as a stream queues it (window.h, on_stream.c). */
+enum mt_window_work_kind { MT_WINDOW_PUT, MT_WINDOW_GET, MT_WINDOW_SIGNAL, MT_WINDOW_WAIT, MT_WINDOW_QUIET };
+struct mt_window_work {
+    enum mt_window_work_kind kind;
+    struct mt_window *window;
+    int rank;           /* whose part, or signal; of a wait: whom it waits for */
+    int64_t at, stride; /* there: of the first row, or of the signal; bytes between rows */
+    char *here;         /* the first row in this device's memory: of a put, it is only read */
+    int64_t here_stride, row_bytes, rows;
+    uint64_t value; /* of a signal, or to compare with */
+    enum mt_signal how;
+    enum mt_cmp cmp;
+    const char *what; /* of a wait: what it waits for; else what it is */
+};
 
 struct mt_device_class {
     const char *kind; /* name by which device.c opens it */
@@ -52,6 +68,7 @@ struct mt_device_class {
     bool (*overlaps)(struct mt_device *device, const struct mt_overlap *problem, int me);
     void (*stream_copy)(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from,
                         int64_t size_bytes);
+    void (*stream_window)(struct mt_stream *stream, const struct mt_window_work *work); /* it is copied */
     void (*stream_wait)(struct mt_stream *stream, struct mt_event *event);
     struct mt_stream_progress (*stream_query)(struct mt_stream *stream);
     enum mt_status (*stream_sync)(struct mt_stream *stream, double deadline_s, struct mt_err *err);

@@ -26,7 +26,8 @@ struct mt_cuda_module {
             MT_CUDA_SHAPE_OF(sizeof(struct mt_attr), MT_NOPS),                                                         \
             MT_CUDA_SHAPE_OF(sizeof(struct mt_coll_call), sizeof(struct mt_piece)),                                    \
             MT_CUDA_SHAPE_OF(sizeof(struct mt_device_class), sizeof(struct mt_device) << 16 | sizeof(struct mt_gpus)), \
-            MT_CUDA_SHAPE_OF(sizeof(struct mt_device_facts), sizeof(struct mt_device_peer)),                           \
+            MT_CUDA_SHAPE_OF(sizeof(struct mt_device_facts),                                                           \
+                             sizeof(struct mt_device_peer) << 16 | sizeof(struct mt_window_work)),                     \
     }
 
 #endif

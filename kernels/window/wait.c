@@ -142,11 +142,15 @@ static enum mt_status signal_done(struct mt_window *w, void *of, bool *yes, uint
     return st;
 }
 
-static void signal_what(const void *of, uint64_t change, char *text, int size) {
+const char *mt_cmp_sign(enum mt_cmp cmp) {
     static const char *const signs[] = {"==", "!=", ">", ">=", "<", "<="};
+    return signs[cmp];
+}
+
+static void signal_what(const void *of, uint64_t change, char *text, int size) {
     const struct signal_wait *s = of;
     snprintf(text, (size_t)size, "%s (signal %lld is %llu, not %s %llu)", s->what,
-             (long long)(s->place - MT_WINDOW_HEADER_BYTES), (unsigned long long)change, signs[s->cmp],
+             (long long)(s->place - MT_WINDOW_HEADER_BYTES), (unsigned long long)change, mt_cmp_sign(s->cmp),
              (unsigned long long)s->value);
 }
 

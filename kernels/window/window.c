@@ -5,6 +5,7 @@
 #include "kernels/window/window.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -83,6 +84,7 @@ enum mt_status mt_window_put_rows(struct mt_window *w, int64_t to, int64_t to_st
 
 enum mt_status mt_window_signal_at(struct mt_window *w, int64_t place, uint64_t value, enum mt_signal how, int rank,
                                    struct mt_err *err) {
+    if (w->failed) return progress(w, err); /* peers do not take what was put in vain */
     if (w->remote) {
         mt_window_remote_signal(w->remote, place, value, how, rank);
         return progress(w, err);
@@ -129,14 +131,24 @@ static void what_is_left(const void *of, uint64_t change, char *text, int size) 
              mt_window_name(w, mt_window_remote_waits_for(w->remote)));
 }
 
-enum mt_status mt_window_quiet(struct mt_window *w, struct mt_err *err) {
+/* All is done, as far as other hosts are concerned: MPI orders puts in no other way. */
+static enum mt_status drain(struct mt_window *w, struct mt_err *err) {
     if (!w->remote) return progress(w, err);
     return mt_window_await(w, &(struct mt_window_wait){all_done, what_is_left, w}, err);
 }
 
-/* Within a host stores of one rank are ordered by its next signal; between hosts, by quiet alone. */
+/* Puts within a host are plain stores, which a weakly ordered CPU keeps in order only by a fence: a release fence for
+ * stores to come; after a full one they are done, before loads too. */
 enum mt_status mt_window_fence(struct mt_window *w, struct mt_err *err) {
-    return mt_window_quiet(w, err);
+    enum mt_status st = drain(w, err);
+    atomic_thread_fence(memory_order_release);
+    return st;
+}
+
+enum mt_status mt_window_quiet(struct mt_window *w, struct mt_err *err) {
+    enum mt_status st = drain(w, err);
+    atomic_thread_fence(memory_order_seq_cst);
+    return st;
 }
 
 enum mt_status mt_window_get(struct mt_window *w, void *to, int64_t from, int64_t size_bytes, int rank,
@@ -145,7 +157,7 @@ enum mt_status mt_window_get(struct mt_window *w, void *to, int64_t from, int64_
     const char *place = mt_window_ptr(w, from, rank);
     if (!place) {
         mt_window_remote_get(w->remote, to, MT_WINDOW_HEADER_BYTES + from, size_bytes, rank);
-        return mt_window_quiet(w, err);
+        return drain(w, err);
     }
     if (size_bytes) memcpy(to, place, (size_t)size_bytes);
     return progress(w, err);

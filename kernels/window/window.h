@@ -24,7 +24,20 @@
  * what, aborts the window, and gets MT_ESTALL; the others then get MT_EPEER with its reason, or one of their own. A
  * rank of this host whose process has ended is found within a second. After an error a window can only be freed.
  *
- * One thread at a time may use a rank's window. */
+ * One thread at a time may use a rank's window.
+ *
+ * The same operations, with the same names, have three callers:
+ *
+ *   host     here; put and signal return when they have begun, get and wait when they are done
+ *   stream   kernels/device/window.h, mt_window_put_on_stream and so on: in the order of a stream's work
+ *   kernel   kernels/cuda/window/window.cuh, put<BLOCK> and so on: by a thread, a warp or a block
+ *
+ *             put  put_rows  put_signal  get  signal  wait  test  fence  quiet  barrier
+ *   host       x      x          x        x      x      x     x     x      x       x
+ *   stream     x      x          x        x      x      x                  x
+ *   kernel     x                 x        x      x      x     x     x      x       x
+ *
+ * All have both kinds of signal and the six comparisons, and keep the one rule. */
 #ifndef MT_KERNELS_WINDOW_WINDOW_H
 #define MT_KERNELS_WINDOW_WINDOW_H
 
@@ -38,6 +51,7 @@ struct mt_window;
 
 enum mt_signal { MT_SIGNAL_SET, MT_SIGNAL_ADD };
 enum mt_cmp { MT_CMP_EQ, MT_CMP_NE, MT_CMP_GT, MT_CMP_GE, MT_CMP_LT, MT_CMP_LE };
+const char *mt_cmp_sign(enum mt_cmp cmp); /* "==", "!=", ">", ">=", "<", "<=" */
 
 /* Make a window on the ranks of a communicator; collective. node[nranks]: each rank's host, numbered in any way; null:
  * all ranks are on one host. All ranks fail together: MT_ESYSTEM when a host has no room for the memory. The
@@ -83,10 +97,11 @@ enum mt_status mt_window_wait(struct mt_window *window, int64_t signal, enum mt_
 enum mt_status mt_window_test(struct mt_window *window, int64_t signal, enum mt_cmp cmp, uint64_t value, bool *yes,
                               struct mt_err *err);
 
-/* Puts and signals to each rank from now on are after those before. Signals imply it; only puts that are read without
- * a signal need it. */
+/* Puts and signals from now on, to any rank, are seen after those before: who sees one of them, by a wait or a load
+ * with acquire order, sees all before the fence. Signals imply it for puts to their own rank; puts that are read
+ * without a signal need it, and those that are followed by a signal to another rank. */
 enum mt_status mt_window_fence(struct mt_window *window, struct mt_err *err);
-/* Wait until all puts and signals of this rank are done at their ranks. */
+/* Wait until all puts and signals of this rank are done at their ranks: who hears of it in any way sees them. */
 enum mt_status mt_window_quiet(struct mt_window *window, struct mt_err *err);
 /* Quiet, then wait for all ranks to arrive: what any rank put before is seen by all after. */
 enum mt_status mt_window_barrier(struct mt_window *window, struct mt_err *err);

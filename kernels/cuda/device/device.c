@@ -216,6 +216,7 @@ static const struct mt_device_class class = {
     .stream_overlap = cuda_stream_overlap,
     .overlaps = overlaps,
     .stream_copy = cuda_stream_copy,
+    .stream_window = cuda_stream_window,
     .stream_wait = cuda_stream_wait,
     .stream_query = cuda_stream_query,
     .stream_sync = cuda_stream_sync,

@@ -59,6 +59,7 @@ void cuda_stream_op(struct mt_stream *stream, const struct mt_backend *backend, 
 void cuda_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds);
 void cuda_stream_overlap(struct mt_stream *stream, struct mt_overlap_call *call, double *seconds);
 void cuda_stream_copy(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from, int64_t size_bytes);
+void cuda_stream_window(struct mt_stream *stream, const struct mt_window_work *work);
 void cuda_stream_wait(struct mt_stream *stream, struct mt_event *event);
 struct mt_stream_progress cuda_stream_query(struct mt_stream *stream);
 enum mt_status cuda_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err);

@@ -121,11 +121,15 @@ static enum mt_status fail_communicating(const struct cuda_stream *s, struct mt_
     return cuda_stream_give_up(s, err);
 }
 
-/* Whether an overlapped GEMM of any stream has given up, or must; its peers learn of it. */
-static enum mt_status check_overlaps(const struct cuda_stream *s, struct mt_err *err) {
+/* Whether a wait of any stream for a peer, of an overlapped GEMM or its own, has given up, or must; its peers learn of
+ * it. */
+static enum mt_status check_waits(const struct cuda_stream *s, struct mt_err *err) {
     enum mt_status st = MT_OK;
     pthread_mutex_lock(&s->device->lock);
-    for (struct cuda_stream *t = s->device->streams; t && !st; t = t->next) st = cuda_overlaps_check(&t->overlaps, err);
+    for (struct cuda_stream *t = s->device->streams; t && !st; t = t->next) {
+        st = cuda_overlaps_check(&t->overlaps, err);
+        if (!st) st = cuda_one_sided_check(&t->one_sided, err);
+    }
     pthread_mutex_unlock(&s->device->lock);
     return st ? cuda_stream_give_up(s, err) : MT_OK;
 }
@@ -155,12 +159,12 @@ enum mt_status cuda_progress_wait(struct cuda_stream *s, CUevent event, double d
             return fail_stalled(s, deadline_s, err);
         }
         if (cuda_nccl_check_all(err)) return fail_communicating(s, err);
-        if (check_overlaps(s, err)) return err->status;
+        if (check_waits(s, err)) return err->status;
         mt_sleep_s(nap_s);
     }
     /* Work that gave up a wait went on at once, and may have ended before the last look. */
     if (!result && cuda_nccl_check_all(err)) return fail_communicating(s, err);
-    if (!result) return check_overlaps(s, err);
+    if (!result) return check_waits(s, err);
     cuda_fail(err, result, "the GPU");
     return mt_err_context(err, "stream \"%s\"", s->name);
 }
@@ -175,7 +179,7 @@ enum mt_status cuda_stream_sync(struct mt_stream *stream, double deadline_s, str
     pthread_mutex_lock(&s->device->lock);
     drop(s, s->submitted);
     pthread_mutex_unlock(&s->device->lock);
-    if (!st) s->overlaps.window = NULL; /* it may be freed now */
+    if (!st) s->overlaps.window = s->one_sided.window = NULL; /* they may be freed now */
     if (!st) st = cuda_times_resolve(&s->times, err);
     reported = cuda_stream_take_error(stream, &first);
     if (!reported) return st;

@@ -190,6 +190,26 @@ void cuda_stream_copy(struct mt_stream *stream, enum mt_copy direction, void *to
     if (size_bytes && enter(s) && queue_copy(s, direction, to, from, size_bytes, &err)) cuda_stream_keep(s, &err);
 }
 
+static enum mt_status queue_window(struct cuda_stream *s, const struct mt_window_work *work, struct mt_err *err) {
+    bool waits = work->kind == MT_WINDOW_WAIT;
+    if (s->part) return mt_fail(err, MT_EBUG, "one-sided operations, whose values are constants, are not captured");
+    enum mt_status st = waits ? cuda_progress_mark(s, err) : MT_OK;
+    if (st) return st;
+    cuda_progress_push(s, (struct cuda_item){.what = work->what, .collective = waits}); /* to queue it may block */
+    s->times.chained = false;
+    if ((st = cuda_one_sided_queue(&s->one_sided, &s->queue, work, err))) return st;
+    return waits ? cuda_progress_mark(s, err) : cuda_progress_mark_if_due(s, err);
+}
+
+void cuda_stream_window(struct mt_stream *stream, const struct mt_window_work *work) {
+    struct cuda_stream *s = cuda_stream_of(stream);
+    struct mt_err err = MT_ERR_INIT;
+    if (!enter(s) || !queue_window(s, work, &err)) return;
+    mt_err_context(&err, "%s", work->what);
+    cuda_stream_name_device(s, &err);
+    cuda_stream_keep(s, &err);
+}
+
 /* ---- events ---- */
 
 enum mt_status cuda_event_new(struct mt_device *device, struct mt_event **event, struct mt_err *err) {
@@ -366,6 +386,7 @@ void cuda_stream_free(struct mt_stream *stream) {
         if (s->queue.stream) cuda_times_release(&s->times);
         cuda_pipeline_release(&s->pipeline);
         cuda_overlaps_release(&s->overlaps);
+        cuda_one_sided_release(&s->one_sided);
         for (int i = 0; i < CUDA_NCLOCKS; i++)
             if (s->clock_sent[i]) cuEventDestroy(s->clock_sent[i]);
         if (s->queue.clock) cuMemFree(s->queue.clock);

@@ -7,6 +7,7 @@
 #include "kernels/cuda/device/overlap.h"
 #include "kernels/cuda/device/times.h"
 #include "kernels/cuda/nccl/pipeline.h"
+#include "kernels/cuda/window/on_stream.h"
 
 enum { CUDA_NCLOCKS = 16 };
 
@@ -33,6 +34,7 @@ struct cuda_stream {
     char name[16];
     struct cuda_pipeline pipeline;
     struct cuda_overlaps overlaps;
+    struct cuda_one_sided one_sided;
     struct mt_err err; /* the first, until it has been reported */
     struct cuda_times times;
 

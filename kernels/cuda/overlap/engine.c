@@ -7,38 +7,7 @@
  * flags on a stream of their own come after all copies of the other, since copies to peers have one queue (two H100).
  */
 #include "kernels/cuda/overlap/compute.h"
-
-/* Write the epoch to flags that lie `step` bytes apart. */
-static enum mt_status raise_row(const struct cuda_overlap_run *run, CUdeviceptr flag, int64_t step, int count,
-                                struct mt_err *err) {
-    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .srcDevice = (CUdeviceptr)run->scratch.words,
-                          .srcPitch = 8,
-                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = flag,
-                          .dstPitch = (size_t)step,
-                          .WidthInBytes = 8,
-                          .Height = (size_t)count};
-    if (count == 1 || step == 8)
-        CUDA_TRY(cuMemcpyDtoDAsync(flag, (CUdeviceptr)run->scratch.words, 8 * (size_t)count, run->o->moves), err,
-                 "raising a flag");
-    else
-        CUDA_TRY(cuMemcpy2DAsync(&rows, run->o->moves), err, "raising flags");
-    return MT_OK;
-}
-
-/* In rows of equal steps. */
-static enum mt_status raise(const struct cuda_overlap_run *run, int peer, const int *flags, int count,
-                            struct mt_err *err) {
-    enum mt_status st = MT_OK;
-    for (int i = 0, end; i < count && !st; i = end) {
-        int step = i + 1 < count ? flags[i + 1] - flags[i] : 1;
-        for (end = i + 1; end < count && step > 0 && flags[end] - flags[end - 1] == step;) end++;
-        st = raise_row(run, run->o->parts[peer] + (CUdeviceptr)mt_overlap_flag_place(run->problem, flags[i]),
-                       mt_overlap_flag_place(run->problem, step), end - i, err);
-    }
-    return st;
-}
+#include "kernels/cuda/window/on_stream.h"
 
 static enum mt_status put_box(const struct cuda_overlap_run *run, const struct mt_overlap_put *box,
                               struct mt_err *err) {
@@ -48,20 +17,7 @@ static enum mt_status put_box(const struct cuda_overlap_run *run, const struct m
     CUdeviceptr source = (CUdeviceptr)cuda_overlap_place(run, box->from, box->from_row, box->col);
     CUdeviceptr target = run->o->parts[box->peer] + (CUdeviceptr)(mt_overlap_place(p, box->to, run->o->copy) +
                                                                   (box->to_row * to[1] + box->col) * size);
-    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .srcDevice = source,
-                          .srcPitch = (size_t)(stride * size),
-                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = target,
-                          .dstPitch = (size_t)(to[1] * size),
-                          .WidthInBytes = (size_t)(box->cols * size),
-                          .Height = (size_t)box->rows};
-    if (box->rows == 1 || (box->cols == stride && box->cols == to[1]))
-        CUDA_TRY(cuMemcpyDtoDAsync(target, source, rows.WidthInBytes * rows.Height, run->o->moves), err,
-                 "putting rows");
-    else
-        CUDA_TRY(cuMemcpy2DAsync(&rows, run->o->moves), err, "putting a box");
-    return MT_OK;
+    return cuda_put_rows(run->o->moves, target, to[1] * size, source, stride * size, box->cols * size, box->rows, err);
 }
 
 enum mt_status cuda_overlap_put_data(const struct cuda_overlap_run *run, const struct mt_overlap_put *box,
@@ -69,7 +25,16 @@ enum mt_status cuda_overlap_put_data(const struct cuda_overlap_run *run, const s
     return box->rows ? put_box(run, box, err) : MT_OK;
 }
 
+/* In rows of equal steps. */
 enum mt_status cuda_overlap_raise(const struct cuda_overlap_run *run, const struct mt_overlap_put *box,
                                   const int *flags, int count, struct mt_err *err) {
-    return raise(run, box->peer, flags, count, err);
+    enum mt_status st = MT_OK;
+    for (int i = 0, end; i < count && !st; i = end) {
+        int step = i + 1 < count ? flags[i + 1] - flags[i] : 1;
+        for (end = i + 1; end < count && step > 0 && flags[end] - flags[end - 1] == step;) end++;
+        CUdeviceptr flag = run->o->parts[box->peer] + (CUdeviceptr)mt_overlap_flag_place(run->problem, flags[i]);
+        st = cuda_put_rows(run->o->moves, flag, mt_overlap_flag_place(run->problem, step),
+                           (CUdeviceptr)run->scratch.words, 8, 8, end - i, err);
+    }
+    return st;
 }

@@ -6,12 +6,14 @@
 #include "kernels/cuda/driver/driver.h"
 #include "kernels/window/window.h"
 
-enum { CUDA_WATCH_STALLED = 4 };
+enum { CUDA_WATCH_STALLED = 7 };
 
 /* As window.cuh's struct watch; passed to kernels by value. Both words are in the host's memory. */
 struct cuda_watch {
     CUdeviceptr aborted; /* u64: 0 while nobody has given up */
-    CUdeviceptr stalled; /* u64 [CUDA_WATCH_STALLED]: a flag's address, its value, what was waited for, the tag */
+    /* u64 [CUDA_WATCH_STALLED]: a flag's address, its value, what was waited for, the tag; of on_stream.cu also the
+     * comparison, the rank that was waited for, and the window, as the host addresses it */
+    CUdeviceptr stalled;
     uint64_t deadline_ns;
     uint64_t tag; /* the host's, by which the wait is named; 0: none */
 };

@@ -4,6 +4,10 @@
  *     put_signal<BLOCK>(peer + at, mine + at, bytes, (u64 *)(peer + ready), 1, ADD);  // all threads of the block call
  *     if (!wait<BLOCK>((u64 *)(mine + ready), epoch, watch)) return;                   // on the peer: they are there
  *
+ * These are the operations that kernels have of window.h's: put, put_signal, get, signal (SET, ADD), wait, test (each
+ * with the six comparisons; without one, >=), fence, quiet, barrier. Those of streams are queued by the host
+ * (kernels/device/window.h).
+ *
  * Levels: what one thread, one warp or one block does together; all of its threads call, with equal arguments, and a
  * call begins and ends with the level's own barrier where other threads' accesses must be ordered.
  *
@@ -22,8 +26,10 @@
 enum level { THREAD, WARP, BLOCK };
 
 struct watch {
-    u64 *aborted;    /* of this GPU; 0: nobody has given up */
-    u64 *stalled;    /* [3]: the signal's address, its value, what was waited for; [4]: the tag, if there is one */
+    u64 *aborted; /* of this GPU; 0: nobody has given up */
+    /* [3]: the signal's address, its value, what it was compared with; [4]: the tag, if there is one; then what the
+     * kernel's claim() has to say. */
+    u64 *stalled;
     u64 deadline_ns; /* of one wait */
     u64 tag;         /* by which the host knows whose wait it was; 0: none */
 };
@@ -90,15 +96,16 @@ __device__ inline void put_signal(void *to, const void *from, i64 bytes, u64 *wo
     signal<L>(word, value, h);
 }
 
-/* What the level puts from now on is seen after what it put before. */
+/* What the level puts from now on is seen after what it put before. The barrier is before the fence, so that each
+ * thread's fence is also for what the others put. */
 template <level L> __device__ inline void fence() {
-    asm volatile("fence.acq_rel.sys;" ::: "memory");
     join<L>();
+    asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
 /* All of the level's puts are done: whoever hears of it, by whatever way, sees them. */
 template <level L> __device__ inline void quiet() {
-    asm volatile("fence.sc.sys;" ::: "memory");
     join<L>();
+    asm volatile("fence.sc.sys;" ::: "memory");
 }
 
 /* ---- wait, test ---- */
@@ -110,8 +117,25 @@ __device__ inline u64 word_look(const u64 *word) {
     asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
     return value;
 }
+enum class cmp { EQ, NE, GT, GE, LT, LE }; /* as enum mt_cmp */
+__device__ inline bool compare(u64 have, cmp c, u64 value) {
+    switch (c) {
+    case cmp::EQ: return have == value;
+    case cmp::NE: return have != value;
+    case cmp::GT: return have > value;
+    case cmp::GE: return have >= value;
+    case cmp::LT: return have < value;
+    case cmp::LE: return have <= value;
+    }
+    return false;
+}
+
+/* One thread: whether the signal compares now; then what preceded it is seen. */
+__device__ inline bool test(const u64 *signal, cmp c, u64 value) {
+    return compare(word_load(signal), c, value);
+}
 __device__ inline bool test(const u64 *signal, u64 least) {
-    return word_load(signal) >= least;
+    return test(signal, cmp::GE, least);
 }
 
 /* Looks at a signal are so far apart; the abort word, which may be the host's, and the clock are looked at less often.
@@ -121,20 +145,31 @@ template <level L> __device__ inline void pause() {
 }
 enum { LOOKS = 512 };
 
-/* One thread, which has waited since `begin` for a signal to be at least `least`: false: someone has given up, or now
+/* One thread, which has waited since `begin` for a signal to compare with `value`: false: someone has given up, or now
  * does. claim(): whether this thread may say what it waited for; of many that give up at once, one. */
-template <class F> __device__ inline bool keep_on(const u64 *signal, u64 least, u64 begin, const watch &w, F claim) {
+template <class F> __device__ inline bool keep_on(const u64 *signal, u64 value, u64 begin, const watch &w, F claim) {
     if (now_ns() - begin > w.deadline_ns && !word_load(w.aborted) && claim()) {
-        w.stalled[0] = (u64)signal, w.stalled[1] = word_look(signal), w.stalled[2] = least;
+        w.stalled[0] = (u64)signal, w.stalled[1] = word_look(signal), w.stalled[2] = value;
         if (w.tag) w.stalled[3] = w.tag;
         word_set(w.aborted, 1);
     }
     return !word_load(w.aborted);
 }
+/* What the threads of a level return from a wait: what their first found. */
+template <level L> __device__ inline bool agree(int fine) {
+    if constexpr (L == WARP) {
+        fine = __shfl_sync(~0u, fine, 0);
+        __syncwarp(); /* a shuffle orders no memory */
+    }
+    if constexpr (L == BLOCK) fine = __syncthreads_and(lane<L>() || fine);
+    return fine;
+}
+
 /* Until the signal is at least `least`; false: someone gave up, and all threads of the level return. claim(): as of
  * keep_on. Looks are as far apart as those of level P: many threads of one warp look as seldom as one that stands for
  * it. */
-template <level L, level P = L, class F> __device__ inline bool wait(const u64 *signal, u64 least, const watch &w, F claim) {
+template <level L, level P = L, class F>
+__device__ inline bool wait(const u64 *signal, u64 least, const watch &w, F claim) {
     int fine = 1;
     if (!lane<L>() && word_load(signal) < least) {
         u64 begin = now_ns();
@@ -147,15 +182,28 @@ template <level L, level P = L, class F> __device__ inline bool wait(const u64 *
         }
         word_load(signal); /* what preceded it is seen */
     }
-    if constexpr (L == WARP) {
-        fine = __shfl_sync(~0u, fine, 0);
-        __syncwarp(); /* a shuffle orders no memory */
-    }
-    if constexpr (L == BLOCK) fine = __syncthreads_and(lane<L>() || fine);
-    return fine;
+    return agree<L>(fine);
 }
 template <level L> __device__ inline bool wait(const u64 *signal, u64 least, const watch &w) {
     return wait<L>(signal, least, w, [] { return true; });
+}
+
+/* Until it compares with `value`. A loop of its own: with both in one, tuned kernels that wait for `least` become other
+ * code. */
+template <level L, class F> __device__ inline bool wait(const u64 *signal, cmp c, u64 value, const watch &w, F claim) {
+    int fine = 1;
+    if (!lane<L>() && !test(signal, c, value)) {
+        u64 begin = now_ns();
+        for (int looks = 1; fine && !compare(word_look(signal), c, value); looks++) {
+            pause<L>();
+            fine = looks % LOOKS || keep_on(signal, value, begin, w, claim);
+        }
+        word_load(signal); /* what preceded it is seen */
+    }
+    return agree<L>(fine);
+}
+template <level L> __device__ inline bool wait(const u64 *signal, cmp c, u64 value, const watch &w) {
+    return wait<L>(signal, c, value, w, [] { return true; });
 }
 
 /* All ranks: what any of them put before is seen by all after. parts[n]: the ranks' windows; `place`: of n words, in

@@ -59,6 +59,8 @@ int main(int argc, char **argv) {
             CHECK((mt_window_ptr(w, 0, r) != NULL) == (!map || node[r] == node[rank]), "map %d, rank %d", map, r);
         trial_exchange(w, 8, seed + (uint64_t)map);
         trial_barriers(w, 4, seed);
+        trial_relay(w, 4, seed);
+        trial_fence(w, 100, seed);
         mt_window_free(w);
         if (map == 2 && n < 3) continue; /* one host, as in map 0 */
         CHECK_OK(mt_window_new(comm, map ? node : NULL, TRIAL_BYTES, 0.5, &w, &err), err);

@@ -26,6 +26,10 @@ static void *run(void *of) {
     struct mt_err err = MT_ERR_INIT;
     if (part->trial == 0) trial_exchange(part->window, EPOCHS, seed);
     if (part->trial == 1) trial_barriers(part->window, ROUNDS, seed);
+    if (part->trial == 1) trial_relay(part->window, ROUNDS, seed);
+#ifndef MOTLEY_TSAN /* puts are plain stores, which others look at */
+    if (part->trial == 1) trial_fence(part->window, 2000, seed);
+#endif
     if (part->trial == 2) trial_silence(part->window);
     if (part->trial == 3) {
         if (mt_window_rank(part->window)) {

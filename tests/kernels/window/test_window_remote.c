@@ -19,6 +19,7 @@ struct fake {
     int64_t put_end[RANKS][MOST_OPS];
     int nsignals[RANKS], nseen[RANKS];
     const char *source;
+    int64_t nfenced, ndone; /* puts that a fence precedes: each so many; and those that are done */
 };
 
 static int start(struct mt_rma *rma, const struct mt_rma_op *op, struct mt_err *err) {
@@ -26,6 +27,11 @@ static int start(struct mt_rma *rma, const struct mt_rma_op *op, struct mt_err *
     (void)err;
     CHECK(op->kind == MT_RMA_ADD || op->size_bytes <= MT_RMA_SEGMENT_BYTES, "a segment of %lld bytes",
           (long long)op->size_bytes);
+    if (f->nfenced) {
+        int64_t number = (op->at - MT_WINDOW_HEADER_BYTES) / 8;
+        CHECK(f->ndone >= number / f->nfenced * f->nfenced, "put %lld, when %lld are done: before a fence",
+              (long long)number, (long long)f->ndone);
+    }
     for (int s = 0; s < f->nslots; s++) {
         if (f->busy[s]) continue;
         f->busy[s] = true;
@@ -43,6 +49,7 @@ static enum mt_status test(struct mt_rma *rma, int slot, bool *done, uint64_t *v
     *done = mt_random_below(f->seed, 2, f->draws++, 4) == 0;
     if (!*done) return MT_OK;
     f->busy[slot] = false;
+    f->ndone++;
     char *place = f->memory[op->rank] + op->at;
     if (op->kind == MT_RMA_PUT) {
         memcpy(place, op->from, (size_t)op->size_bytes);
@@ -91,11 +98,36 @@ static void test_read(const char *source) {
     for (int r = 0; r < RANKS; r++) free(f.memory[r]);
 }
 
+/* What is put after a fence starts when all that was put before it is done, to whichever rank. */
+static void test_fence(void) {
+    enum { PUTS = 200, EACH = 7 };
+    struct mt_err err = MT_ERR_INIT;
+    struct fake f = {.rma = {&fake_class}, .nslots = MT_RMA_SLOTS, .seed = 21, .nfenced = EACH};
+    char *part[RANKS] = {calloc(1, (size_t)mt_window_part_bytes(8 * PUTS))};
+    uint64_t words[PUTS];
+    for (int r = 0; r < RANKS; r++) f.memory[r] = calloc(1, BYTES);
+    struct mt_window w = {.nranks = RANKS, .size_bytes = 8 * PUTS, .deadline_s = 60, .part = part};
+    w.remote = mt_window_remote_new(&f.rma, RANKS);
+    for (int i = 0; i < PUTS; i++) {
+        words[i] = (uint64_t)i + 1;
+        if (i && i % EACH == 0) CHECK_OK(mt_window_fence(&w, &err), err);
+        CHECK_OK(mt_window_put(&w, 8 * i, &words[i], 8, 1 + i % 2, &err), err);
+    }
+    CHECK_OK(mt_window_quiet(&w, &err), err);
+    CHECK_EQ(f.ndone, PUTS);
+    for (int i = 0; i < PUTS; i++)
+        CHECK(!memcmp(f.memory[1 + i % 2] + MT_WINDOW_HEADER_BYTES + 8 * i, &words[i], 8), "put %d", i);
+    mt_window_remote_free(w.remote, false);
+    for (int r = 0; r < RANKS; r++) free(f.memory[r]);
+    free(part[0]);
+}
+
 int main(void) {
     struct mt_err err = MT_ERR_INIT;
     char *source = malloc(BYTES), *back = malloc(BYTES);
     for (int i = 0; i < BYTES; i++) source[i] = (char)(1 + i % 127);
     test_read(source);
+    test_fence();
     for (int trial = 0; trial < TRIALS; trial++) {
         struct fake f = {
             .rma = {&fake_class}, .nslots = 1 + trial % MT_RMA_SLOTS, .seed = (uint64_t)trial, .source = source};

@@ -116,6 +116,61 @@ static inline void trial_barriers(struct mt_window *w, int rounds, uint64_t seed
     free(block);
 }
 
+/* A word of this rank's part that others put without a signal. */
+static inline uint64_t trial_look(const struct mt_window *w, int64_t at) {
+    return __atomic_load_n((uint64_t *)mt_window_ptr(w, at, mt_window_rank(w)), __ATOMIC_ACQUIRE);
+}
+
+/* Each rank puts a number to two places of the next, with a fence between: nobody sees the second before the first. */
+static inline void trial_fence(struct mt_window *w, uint64_t rounds, uint64_t seed) {
+    int me = mt_window_rank(w), n = mt_window_nranks(w), from = (me + n - 1) % n;
+    const int64_t first = 8 * (TRIAL_WORDS - 1), second = 0;
+    struct mt_err err = MT_ERR_INIT;
+    uint64_t *numbers = calloc(rounds + 1, sizeof *numbers), after = 0;
+    bool yes;
+    CHECK_OK(mt_window_put(w, trial_block(0, me) + first, numbers, 8, (me + 1) % n, &err), err);
+    CHECK_OK(mt_window_put(w, trial_block(0, me) + second, numbers, 8, (me + 1) % n, &err), err);
+    CHECK_OK(mt_window_barrier(w, &err), err);
+    for (uint64_t round = 1; round <= rounds || after < rounds; round++) {
+        if (round <= rounds) {
+            numbers[round] = round;
+            CHECK_OK(mt_window_put(w, trial_block(0, me) + first, &numbers[round], 8, (me + 1) % n, &err), err);
+            CHECK_OK(mt_window_fence(w, &err), err);
+            CHECK_OK(mt_window_put(w, trial_block(0, me) + second, &numbers[round], 8, (me + 1) % n, &err), err);
+            CHECK_OK(mt_window_fence(w, &err), err);
+            if (round % 16 == 0) trial_delay(me, (int64_t)round, seed);
+        }
+        CHECK_OK(mt_window_test(w, trial_signal(3, 7), MT_CMP_NE, 0, &yes, &err), err); /* progress */
+        uint64_t seen = trial_look(w, trial_block(0, from) + second);
+        CHECK(trial_look(w, trial_block(0, from) + first) >= seen, "%llu is here before what was put before it",
+              (unsigned long long)seen);
+        after = seen;
+    }
+    CHECK_OK(mt_window_barrier(w, &err), err);
+    free(numbers);
+}
+
+/* Each rank puts to the one after the next, and tells the next after a fence, which tells that one. */
+static inline void trial_relay(struct mt_window *w, int rounds, uint64_t seed) {
+    int me = mt_window_rank(w), n = mt_window_nranks(w), next = (me + 1) % n, to = (me + 2) % n,
+        from = (me + n - 2) % n;
+    struct mt_err err = MT_ERR_INIT;
+    uint64_t *block = malloc(TRIAL_WORDS * 8);
+    for (int round = 1; round <= rounds; round++) {
+        for (int64_t i = 0; i < TRIAL_WORDS; i++) block[i] = trial_word(me, to, 2000 + round, i);
+        trial_delay(me, round, seed);
+        CHECK_OK(mt_window_put(w, trial_block(1, me), block, TRIAL_WORDS * 8, to, &err), err);
+        CHECK_OK(mt_window_fence(w, &err), err);
+        CHECK_OK(mt_window_signal(w, trial_signal(3, 5), 1, MT_SIGNAL_ADD, next, &err), err);
+        CHECK_OK(mt_window_wait(w, trial_signal(3, 5), MT_CMP_GE, (uint64_t)round, "a neighbour's put", &err), err);
+        CHECK_OK(mt_window_signal(w, trial_signal(3, 6), 1, MT_SIGNAL_ADD, next, &err), err);
+        CHECK_OK(mt_window_wait(w, trial_signal(3, 6), MT_CMP_GE, (uint64_t)round, "word of it", &err), err);
+        trial_check(mt_window_ptr(w, trial_block(1, from), me), from, me, 2000 + round);
+        CHECK_OK(mt_window_barrier(w, &err), err);
+    }
+    free(block);
+}
+
 /* Rank 0 stays away: the others stall, or hear of it, and say so; the window is then of no use. */
 static inline void trial_silence(struct mt_window *w) {
     struct mt_err err = MT_ERR_INIT;

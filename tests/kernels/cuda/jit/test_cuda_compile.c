@@ -7,14 +7,13 @@
  *
  * With MOTLEY_ALL_ARCHITECTURES=1, and where there is a GPU, every row is compiled for every architecture, with f16
  * too, and all is optimised: many times as long. */
-#include <dlfcn.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "kernels/device/device.h"
 #include "tests/check.h"
+#include "tests/kernels/cuda/jit/nvrtc.h"
 
 static const int architectures[] = {75, 80, 86, 89, 90, 100, 120}, of_all_rows = 90;
 enum { NARCHITECTURES = sizeof architectures / sizeof *architectures, SKIPPED = 77 };
@@ -26,62 +25,23 @@ static const struct row {
 #define MT_CUDA_KERNEL(source, definitions, name, least_sm) {#source, definitions, #name, least_sm, INT_MAX},
 #define MT_CUDA_KERNEL_ON(source, definitions, name, sm) {#source, definitions, #name, sm, sm},
 #include "kernels/cuda/tune/variants.def"
+    /* Of tests. */
+    MT_CUDA_KERNEL(primitives, "-DLEVEL=BLOCK", primitives, 75)
+        MT_CUDA_KERNEL(primitives, "-DLEVEL=BLOCK", wait_in_vain, 75)
+            MT_CUDA_KERNEL(primitives, "-DLEVEL=WARP", primitives, 75)
+                MT_CUDA_KERNEL(primitives, "-DLEVEL=WARP", wait_in_vain, 75)
+                    MT_CUDA_KERNEL(primitives, "-DLEVEL=THREAD", primitives, 75)
+                        MT_CUDA_KERNEL(primitives, "-DLEVEL=THREAD", wait_in_vain, 75)
 #undef MT_CUDA_KERNEL
 #undef MT_CUDA_KERNEL_ON
-    {NULL, NULL, NULL, 0, 0}};
+                            {NULL, NULL, NULL, 0, 0}};
 
 /* Architectures between two others that assemble: no instruction that kernels have begins with them. */
 static bool is_between(int sm) {
     return sm == 86 || sm == 89 || sm == 100;
 }
 
-typedef struct program *program; /* nvrtcProgram */
-static struct {
-    int (*create)(program *, const char *, const char *, int, const char *const *, const char *const *);
-    int (*compile)(program, int, const char *const *);
-    int (*log_size)(program, size_t *);
-    int (*log)(program, char *);
-    int (*binary_size)(program, size_t *);
-    int (*binary)(program, char *);
-    int (*destroy)(program *);
-    int (*narchitectures)(int *);
-    int (*architectures)(int *);
-} nvrtc;
-
-static bool open_nvrtc(void) {
-    static const char *const files[] = {
-#ifdef MOTLEY_NVRTC
-        MOTLEY_NVRTC,
-#endif
-        "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"};
-    static const struct {
-        void *place;
-        const char *name;
-    } symbols[] = {
-        {&nvrtc.create, "nvrtcCreateProgram"},           {&nvrtc.compile, "nvrtcCompileProgram"},
-        {&nvrtc.log_size, "nvrtcGetProgramLogSize"},     {&nvrtc.log, "nvrtcGetProgramLog"},
-        {&nvrtc.binary_size, "nvrtcGetCUBINSize"},       {&nvrtc.binary, "nvrtcGetCUBIN"},
-        {&nvrtc.destroy, "nvrtcDestroyProgram"},         {&nvrtc.narchitectures, "nvrtcGetNumSupportedArchs"},
-        {&nvrtc.architectures, "nvrtcGetSupportedArchs"}};
-    void *library = NULL;
-    for (size_t i = 0; i < sizeof files / sizeof *files && !library; i++) library = dlopen(files[i], RTLD_NOW);
-    for (size_t i = 0; i < sizeof symbols / sizeof *symbols && library; i++) {
-        void *symbol = dlsym(library, symbols[i].name);
-        CHECK(symbol, "%s", symbols[i].name);
-        memcpy(symbols[i].place, &symbol, sizeof symbol);
-    }
-    return library;
-}
-
-static bool knows(int sm) {
-    int count, known[64];
-    CHECK(!nvrtc.narchitectures(&count) && count <= 64 && !nvrtc.architectures(known));
-    for (int i = 0; i < count; i++)
-        if (known[i] == sm) return true;
-    return false;
-}
-
-/* The device code of the module: names as kernels are asked for by, and files. */
+/* The device code of the module, and of tests: names as kernels are asked for by, and files. */
 static const struct {
     const char *name, *path;
     bool header;
@@ -91,7 +51,7 @@ static const struct {
 #include "kernels/cuda/jit/sources.def"
 #undef MT_CUDA_SOURCE
 #undef MT_CUDA_HEADER
-};
+    {"primitives", "tests/kernels/cuda/window/primitives.cu", false}};
 enum { NSOURCES = sizeof sources / sizeof *sources };
 
 static const char *path_of(const char *name) {
@@ -101,19 +61,10 @@ static const char *path_of(const char *name) {
     return sources[s].path;
 }
 
-/* To be freed. */
 static char *read_code(const char *name) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", MOTLEY_SOURCE, path_of(name));
-    FILE *file = fopen(path, "r");
-    CHECK(file, "%s", path);
-    CHECK(!fseek(file, 0, SEEK_END));
-    long size = ftell(file);
-    char *text = calloc(1, (size_t)size + 1);
-    rewind(file);
-    CHECK(size >= 0 && text && fread(text, 1, (size_t)size, file) == (size_t)size, "%s", path);
-    fclose(file);
-    return text;
+    return nvrtc_read(path);
 }
 
 static bool is_for(const struct row *row, int sm) {
@@ -143,7 +94,7 @@ static bool compile(const struct row *row, const char *definitions, const char *
     const char *options[64] = {architecture, "--std=c++17", "-default-device", "-I" MOTLEY_SOURCE};
     int noptions = 4;
     if (options_of[depth]) options[noptions++] = options_of[depth];
-    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%s", sm, sm == 90 || sm == 100 ? "a" : "");
+    nvrtc_architecture(sm, architecture);
     snprintf(words, sizeof words, "%s", definitions);
     snprintf(file, sizeof file, "%s.cu", row->source);
     for (char *rest = words, *word; (word = strtok_r(rest, " ", &rest)) && noptions < 64;) options[noptions++] = word;
@@ -224,12 +175,7 @@ static bool work(int me, int n) {
             int sm = architectures[a];
             bool all_rows = compile_all || sm == of_all_rows || row->least_sm == row->most_sm;
             if (!knows(sm) || !leads(row, sm, !all_rows) || turn++ % n != me) continue;
-            char file[256];
-            snprintf(file, sizeof file, "%s.cu", row->source);
-            char *code = read_code(row->source);
-            size_t size = strlen(prelude) + strlen(code) + 256;
-            char *text = malloc(size);
-            snprintf(text, size, "%s\n#line 1 \"%s\"\n%s\n", prelude, file, code);
+            char *code = read_code(row->source), *text = nvrtc_text(prelude, row->source, code);
             well = compile_halves(row, text, sm) && well;
             free(text);
             free(code);
@@ -257,7 +203,7 @@ int main(void) {
     return SKIPPED;
 #endif
     if (!open_nvrtc()) {
-        printf("NVRTC is not here: %s\n", dlerror());
+        printf("NVRTC is not here: %s\n", nvrtc_missing());
         return SKIPPED;
     }
     struct mt_device *device = NULL;
