@@ -2,9 +2,9 @@
  *
  * All ranks that may take part are put in the canonical order. Subsets of them are screened (subsets.c); those that may
  * win are searched, each as if there were no other ranks; so are all ranks together, where they are not hopeless, and
- * the ranks of the last plan. The shortest step wins; of steps within TIE of it, that with the most ranks: an idle rank
- * must be worth it. Unless a person says who takes part, a rank that neither computes nor stores anything of its own is
- * left out in the end. */
+ * the ranks of the last plan. The shortest step wins, with overlapped GEMMs where those may be chosen; of steps within
+ * TIE of it, that with the most ranks: an idle rank must be worth it. Unless a person says who takes part, a rank that
+ * neither computes nor stores anything of its own is left out in the end. */
 #include "planner/search/search.h"
 
 #include <math.h>
@@ -220,7 +220,9 @@ static enum mt_status leave_out_idlers(struct participation *p, struct search_su
         struct mt_err why = MT_ERR_INIT;
         struct mt_search_report report;
         enum mt_status st = search_part(p, &part, &report, &why);
-        if (st || part.plan->prediction->step_s * TIE > best->step_s) {
+        double step_s = st ? INFINITY : part.plan->prediction->step_s;
+        if (!st) st = mt_search_overlap(&part, best->step_s, &step_s, &why);
+        if (st || step_s * TIE > best->step_s) {
             mt_search_part_close(&part);
             mt_search_report_release(&report);
             if (st && st != MT_EINPUT) *p->err = why;
@@ -230,7 +232,7 @@ static enum mt_status leave_out_idlers(struct participation *p, struct search_su
         mt_search_report_release(&best->report);
         best->part = part, best->report = report;
         best->n = part.n;
-        best->step_s = part.plan->prediction->step_s;
+        best->step_s = step_s;
     }
     return MT_OK;
 }
@@ -408,8 +410,8 @@ enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, s
             !(st = choice ? mt_search_list_subsets(&p.subsets) : list_pinned(&p)) && !(st = add_last(&p)) &&
             !(st = search_subsets(&p)))
             st = mt_search_divide_subsets(&p);
+        if (!st) st = mt_search_overlap_subsets(&p);
         if (!st) st = finish(&p, report);
-        if (!st) st = mt_search_overlap(&local, plan, err);
     }
     end(&p);
     if (!search->costs->memo) mt_cost_memo_free(p.costs.memo);
