@@ -43,8 +43,20 @@ struct rows {
     struct mt_arena arena;
     struct mt_overlap_choice *items;
     int count, capacity;
-    bool asked; /* a person wants the forms */
+    int given;  /* the first ones are of the plan's other forms, and stay as they are */
+    bool asked; /* a person wants the forms, all that the plan has; else `form` is tried */
+    enum mt_overlap_form form;
 };
+
+/* Begin with the plan's rows of other forms. */
+static void keep_rows(struct rows *rows, const struct mt_decisions *d) {
+    for (int i = 0; i < d->noverlaps; i++) {
+        if (d->overlaps[i].form == rows->form) continue;
+        mt_arena_grow(&rows->arena, &rows->items, rows->count, &rows->capacity, sizeof *rows->items);
+        rows->items[rows->count++] = d->overlaps[i];
+    }
+    rows->given = rows->count;
+}
 
 static struct mt_overlap_choice *row_for(struct rows *rows, const struct mt_overlap *problem) {
     for (int i = 0; i < rows->count; i++)
@@ -98,28 +110,34 @@ struct trial { /* a plan with other decisions than it has */
     struct mt_plan *plan;
     struct mt_program program;
     struct mt_prediction prediction;
-    bool priced;
+    bool built, priced;
 };
 
 static void release_trial(struct trial *t) {
-    if (t->priced) {
-        mt_program_release(&t->program);
-        mt_arena_release(&t->prediction.arena);
-    }
-    t->priced = false;
+    if (t->built) mt_program_release(&t->program);
+    mt_arena_release(&t->prediction.arena);
+    t->built = t->priced = false;
+}
+
+static enum mt_status build(struct trial *t, struct mt_err *err) {
+    release_trial(t);
+    t->prediction = (struct mt_prediction){.step_s = 0};
+    enum mt_status st = mt_program_from_plan(t->forms->graph, t->plan, false, &t->program, err);
+    t->built = !st;
+    return st;
+}
+
+static enum mt_status predict(struct trial *t, struct mt_err *err) {
+    enum mt_status st = mt_predict(&t->program, t->forms->costs, t->forms->options, &t->prediction, err);
+    t->priced = !st;
+    return st;
 }
 
 /* MT_EINPUT if the program has a message that the plan's algorithms cannot run: one within a host, where they go by
  * hosts. */
 static enum mt_status price(struct trial *t, struct mt_err *err) {
-    release_trial(t);
-    t->prediction = (struct mt_prediction){.step_s = 0};
-    enum mt_status st = mt_program_from_plan(t->forms->graph, t->plan, false, &t->program, err);
-    if (st) return st;
-    st = mt_predict(&t->program, t->forms->costs, t->forms->options, &t->prediction, err);
-    if (st) mt_program_release(&t->program);
-    t->priced = !st;
-    return st;
+    enum mt_status st = build(t, err);
+    return st ? st : predict(t, err);
 }
 
 /* Price the plan with rows; a shape that runs as devices do by themselves needs none. */
@@ -138,8 +156,10 @@ static enum mt_status part(struct trial *t, struct rows *rows, struct mt_err *er
     enum mt_status st = MT_OK;
     double best_s = t->prediction.step_s;
     bool changed = false;
-    for (int i = 0; i < rows->count && i < MOST_PARTED && !st; i++) {
+    for (int i = rows->given, n = 0; i < rows->count && n < MOST_PARTED && !st; i++) {
         struct mt_overlap_choice was = rows->items[i];
+        if (was.how == MT_OVERLAP_APART) continue;
+        n++;
         rows->items[i] = (struct mt_overlap_choice){was.form, was.m, was.cols, was.k, MT_OVERLAP_APART, .tile = {0, 0}};
         st = price_rows(t, rows, err);
         changed = st || t->prediction.step_s >= worth_parting * best_s;
@@ -151,16 +171,23 @@ static enum mt_status part(struct trial *t, struct rows *rows, struct mt_err *er
     return st || !changed ? st : price_rows(t, rows, err);
 }
 
-/* Try the plan with `overlapped` and its rows: *t has them, and is priced. A row whose shape is not overlapped has no
- * effect. */
+/* Whether the plan would have an overlapped instruction that it does not have yet. */
+static bool adds_any(const struct rows *rows) {
+    bool any = false;
+    for (int i = rows->given; i < rows->count; i++) any |= rows->items[i].how != MT_OVERLAP_APART;
+    return any;
+}
+
+/* Try the plan with `overlapped` and its rows: *t has them, and is priced if there is anything to gain. */
 static enum mt_status try_rows(struct trial *t, enum mt_overlapped overlapped, struct rows *rows, struct mt_err *err) {
     struct mt_plan *plan = t->plan;
     plan->decisions.overlapped = overlapped;
-    plan->decisions.overlaps = NULL, plan->decisions.noverlaps = 0;
-    enum mt_status st = price(t, err);
-    if (st || all_cpus(t->forms->costs)) return st;
-    if ((st = choose_rows(t->forms->costs, &t->program, rows, err)) || !rows->count) return st;
-    if ((st = price_rows(t, rows, err))) return st;
+    plan->decisions.overlaps = rows->items, plan->decisions.noverlaps = rows->count;
+    enum mt_status st = build(t, err);
+    if (st || (!rows->asked && !mt_pairs_any(&t->program, rows->form))) return st;
+    if (all_cpus(t->forms->costs)) return predict(t, err);
+    st = choose_rows(t->forms->costs, &t->program, rows, err);
+    if (st || !adds_any(rows) || (st = price_rows(t, rows, err))) return st;
     return rows->asked ? MT_OK : part(t, rows, err);
 }
 
@@ -178,12 +205,13 @@ static void take(struct trial *t, struct mt_prediction *found) {
 static enum mt_status try_form(const struct mt_forms *forms, struct mt_plan *plan, enum mt_overlap_form form,
                                double *step_s, struct mt_prediction *found, struct mt_err *err) {
     struct trial t = {.forms = forms, .plan = plan};
-    struct rows rows = {.count = 0};
+    struct rows rows = {.form = form};
     struct mt_err refusal = MT_ERR_INIT;
     const struct mt_decisions before = plan->decisions;
+    keep_rows(&rows, &before);
     unsigned had = before.overlapped > 0 ? (unsigned)before.overlapped : 0;
     enum mt_status st = try_rows(&t, (enum mt_overlapped)(had | 1u << form), &rows, &refusal);
-    if (!st && mt_pairs_any(&t.program, form) && fits(&t.prediction, plan) &&
+    if (!st && t.priced && mt_pairs_any(&t.program, form) && fits(&t.prediction, plan) &&
         t.prediction.step_s < forms->worth * *step_s) {
         *step_s = t.prediction.step_s;
         take(&t, found);
@@ -205,7 +233,7 @@ enum mt_status mt_forms_choose_given(const struct mt_forms *forms, struct mt_pla
     *found = (struct mt_prediction){.step_s = 0};
     if (all_cpus(forms->costs)) return MT_OK;
     enum mt_status st = try_rows(&t, before.overlapped, &rows, err);
-    if (!st && plan->decisions.noverlaps && fits(&t.prediction, plan) && t.prediction.step_s <= step_s)
+    if (!st && t.priced && plan->decisions.noverlaps && fits(&t.prediction, plan) && t.prediction.step_s <= step_s)
         take(&t, found);
     else
         plan->decisions = before;

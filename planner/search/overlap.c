@@ -1,6 +1,7 @@
 /* Overlapped GEMMs of a plan that was found (planner/divide/forms.h), and of the parts that may win by them. */
 #include <math.h>
 
+#include "kernels/base/log.h"
 #include "kernels/base/wait.h"
 #include "planner/divide/forms.h"
 #include "planner/search/internal.h"
@@ -47,9 +48,12 @@ static double computing_s(const struct mt_plan *plan) {
 
 enum mt_status mt_search_overlap(struct search_part *part, double other_s, double *step_s, struct mt_err *err) {
     if (!part->plan->prediction || part->overlapped || computing_s(part->plan) >= other_s) return MT_OK;
+    double before_s = part->plan->prediction->step_s;
     part->overlapped = true;
     enum mt_status st = choose(part, err);
     if (!st) *step_s = part->plan->prediction->step_s;
+    mt_log(MT_LOG_DEBUG, "overlap among %d ranks, with %s: %.4g s, not %.4g s", part->n,
+           mt_overlapped_names[part->plan->decisions.overlapped], part->plan->prediction->step_s, before_s);
     return st;
 }
 
