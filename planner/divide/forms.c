@@ -29,6 +29,14 @@ bool mt_forms_are_known(const struct mt_costs *costs) {
     return measured || all_cpus(costs);
 }
 
+double mt_forms_slowed(const struct mt_costs *costs) {
+    const struct mt_cluster *cluster = costs->cluster;
+    double most = 0;
+    for (int l = 0; l < cluster->nlinks; l++)
+        if (cluster->links[l].compute_slowdown > most) most = cluster->links[l].compute_slowdown;
+    return 1 + most;
+}
+
 static bool fits(const struct mt_prediction *prediction, const struct mt_plan *plan) {
     for (int i = 0; i < plan->nplaces; i++) {
         int64_t limit = plan->ranks[plan->order[i]].memory_bytes;

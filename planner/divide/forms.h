@@ -30,6 +30,10 @@ struct mt_forms {
 /* Whether what overlap gains is known: among CPUs, and where puts were measured between some GPUs of the cluster. */
 bool mt_forms_are_known(const struct mt_costs *costs);
 
+/* How much slower computing may be for messages that it overlaps: what compute_s of a prediction is over what computing
+ * takes alone, at most. */
+double mt_forms_slowed(const struct mt_costs *costs);
+
 /* Take the forms that make the plan's step shorter, which is step_s without them. Changes plan->decisions and
  * program_hash; *found is the new prediction, to be released. Where nothing changes found->nranks is 0. */
 enum mt_status mt_forms_choose(const struct mt_forms *forms, struct mt_plan *plan, double step_s,

@@ -13,6 +13,7 @@ static const double worth_with_some = 1 - (1 - MT_FORMS_WORTH) / 2;
 bool mt_divide_may_overlap(const struct mt_dividing *d, const struct mt_divided *c, double other_s) {
     double computing_s = 0;
     for (int r = 0; r < d->nranks; r++) computing_s = fmax(computing_s, c->prediction.ranks[r].compute_s);
+    computing_s /= mt_forms_slowed(d->divide->costs);
     return c->judged && c->choice.decisions.overlapped == MT_OVERLAPPED_NONE && computing_s < MT_FORMS_WORTH * other_s;
 }
 
