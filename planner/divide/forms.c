@@ -2,6 +2,7 @@
  */
 #include "planner/divide/forms.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "planner/plan/choice.h"
@@ -29,12 +30,11 @@ bool mt_forms_are_known(const struct mt_costs *costs) {
     return measured || all_cpus(costs);
 }
 
-double mt_forms_slowed(const struct mt_costs *costs) {
+double mt_forms_least_s(const struct mt_costs *costs, double step_s, double compute_s) {
     const struct mt_cluster *cluster = costs->cluster;
-    double most = 0;
-    for (int l = 0; l < cluster->nlinks; l++)
-        if (cluster->links[l].compute_slowdown > most) most = cluster->links[l].compute_slowdown;
-    return 1 + most;
+    double slowdown = 0;
+    for (int l = 0; l < cluster->nlinks; l++) slowdown = fmax(slowdown, cluster->links[l].compute_slowdown);
+    return fmax(compute_s / (1 + slowdown), step_s / MT_FORMS_MOST);
 }
 
 static bool fits(const struct mt_prediction *prediction, const struct mt_plan *plan) {

@@ -30,9 +30,9 @@ struct mt_forms {
 /* Whether what overlap gains is known: among CPUs, and where puts were measured between some GPUs of the cluster. */
 bool mt_forms_are_known(const struct mt_costs *costs);
 
-/* How much slower computing may be for messages that it overlaps: what compute_s of a prediction is over what computing
- * takes alone, at most. */
-double mt_forms_slowed(const struct mt_costs *costs);
+/* What forms make of a step of step_s at best, whose slowest rank computes for compute_s, slowed down as it is by
+ * messages that it overlaps: no less than computing takes alone, nor than 1 / MT_FORMS_MOST of the step. */
+double mt_forms_least_s(const struct mt_costs *costs, double step_s, double compute_s);
 
 /* Take the forms that make the plan's step shorter, which is step_s without them. Changes plan->decisions and
  * program_hash; *found is the new prediction, to be released. Where nothing changes found->nranks is 0. */

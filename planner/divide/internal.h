@@ -84,7 +84,7 @@ struct mt_divided *mt_divide_with_all(struct mt_dividing *d, const struct mt_div
 
 /* A copy with the overlapped instructions that make its step shorter, judged; null: none do. */
 enum mt_status mt_divide_overlap(struct mt_dividing *d, const struct mt_divided *c, struct mt_divided **overlapped);
-/* Whether it may take less than other_s by overlapped instructions: computing alone does. */
+/* Whether it may take less than other_s by overlapped instructions (mt_forms_least_s). */
 bool mt_divide_may_overlap(const struct mt_dividing *d, const struct mt_divided *c, double other_s);
 
 /* c->plan from its choice. */

@@ -11,10 +11,10 @@
 static const double worth_with_some = 1 - (1 - MT_FORMS_WORTH) / 2;
 
 bool mt_divide_may_overlap(const struct mt_dividing *d, const struct mt_divided *c, double other_s) {
-    double computing_s = 0;
-    for (int r = 0; r < d->nranks; r++) computing_s = fmax(computing_s, c->prediction.ranks[r].compute_s);
-    computing_s /= mt_forms_slowed(d->divide->costs);
-    return c->judged && c->choice.decisions.overlapped == MT_OVERLAPPED_NONE && computing_s < MT_FORMS_WORTH * other_s;
+    double compute_s = 0;
+    for (int r = 0; r < d->nranks; r++) compute_s = fmax(compute_s, c->prediction.ranks[r].compute_s);
+    return c->judged && c->choice.decisions.overlapped == MT_OVERLAPPED_NONE &&
+           mt_forms_least_s(d->divide->costs, c->prediction.step_s, compute_s) < MT_FORMS_WORTH * other_s;
 }
 
 /* Its step by the program with some of the layers; without layers that is its step. */

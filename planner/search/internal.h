@@ -329,7 +329,7 @@ enum mt_status mt_search_predict(const struct mt_search *search, const struct mt
 /* Whether the search chooses which GEMMs are overlapped: nobody has decided, and what they gain is known. */
 bool mt_search_may_overlap(const struct mt_search *search);
 /* Choose for a part's plan, once, which forms of overlapped instructions it takes, unless a person has decided, and how
- * each shape runs: what makes its step, *step_s, shorter. Nothing is done where computing alone takes other_s. */
+ * each shape runs: what makes its step, *step_s, shorter. Nothing is done where it would take other_s at best. */
 enum mt_status mt_search_overlap(struct search_part *part, double other_s, double *step_s, struct mt_err *err);
 enum mt_status mt_search_bound_of(const struct mt_search *search, const struct mt_plan *plan, double *bound_s,
                                   struct mt_err *err);

@@ -39,15 +39,15 @@ static enum mt_status choose(struct search_part *part, struct mt_err *err) {
     return st;
 }
 
-/* What the part's plan would take at least if none of its messages took time. */
-static double computing_s(const struct search_part *part) {
-    double most_s = 0;
-    for (int r = 0; r < part->n; r++) most_s = fmax(most_s, part->plan->prediction->times[r].compute_s);
-    return most_s / mt_forms_slowed(&part->costs);
+static double least_s(const struct search_part *part) {
+    const struct mt_plan_prediction *found = part->plan->prediction;
+    double compute_s = 0;
+    for (int r = 0; r < part->n; r++) compute_s = fmax(compute_s, found->times[r].compute_s);
+    return mt_forms_least_s(&part->costs, found->step_s, compute_s);
 }
 
 enum mt_status mt_search_overlap(struct search_part *part, double other_s, double *step_s, struct mt_err *err) {
-    if (!part->plan->prediction || part->overlapped || computing_s(part) >= other_s) return MT_OK;
+    if (!part->plan->prediction || part->overlapped || least_s(part) >= other_s) return MT_OK;
     double before_s = part->plan->prediction->step_s;
     part->overlapped = true;
     enum mt_status st = choose(part, err);
