@@ -53,6 +53,7 @@ struct mt_divided { /* a candidate */
     bool judged, fits;
     bool too_large;                  /* not judged: a count says that it does not fit */
     bool few_layers;                 /* judged by programs with fewer layers */
+    bool settled;                    /* its forms of overlapped instructions are chosen for its shares */
     int64_t count;                   /* of micro-batches, when judged */
     const char *why;                 /* where it does not fit, or was not built */
     struct mt_prediction prediction; /* when judged */

@@ -9,8 +9,9 @@
 #include "planner/predict/overlapped.h"
 #include "synth/program/pair.h"
 
-static const double worth_parting = 0.999; /* what a shape that stays apart must make of the step at most */
-enum { MOST_PARTED = 16 };                 /* at most so many shapes are tried apart */
+/* What a shape that stays apart must make of the step at most; other rows likewise. */
+static const double worth_parting = 0.999;
+enum { MOST_PARTED = 16 }; /* at most so many shapes are tried apart */
 
 /* ---- who may ---- */
 
@@ -209,7 +210,7 @@ static void take(struct trial *t, struct mt_prediction *found) {
     t->prediction = (struct mt_prediction){.step_s = 0};
 }
 
-/* Take the form as well, if the step, *step_s so far, is shorter with it. */
+/* Take the form as well, if the step, *step_s so far, is shorter with it; of a form that the plan has other rows. */
 static enum mt_status try_form(const struct mt_forms *forms, struct mt_plan *plan, enum mt_overlap_form form,
                                double *step_s, struct mt_prediction *found, struct mt_err *err) {
     struct trial t = {.forms = forms, .plan = plan};
@@ -218,9 +219,10 @@ static enum mt_status try_form(const struct mt_forms *forms, struct mt_plan *pla
     const struct mt_decisions before = plan->decisions;
     keep_rows(&rows, &before);
     unsigned had = before.overlapped > 0 ? (unsigned)before.overlapped : 0;
+    double worth = had & 1u << form ? worth_parting : forms->worth;
     enum mt_status st = try_rows(&t, (enum mt_overlapped)(had | 1u << form), &rows, &refusal);
     if (!st && t.priced && mt_pairs_any(&t.program, form) && fits(&t.prediction, plan) &&
-        t.prediction.step_s < forms->worth * *step_s) {
+        t.prediction.step_s < worth * *step_s) {
         *step_s = t.prediction.step_s;
         take(&t, found);
     } else {

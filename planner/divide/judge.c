@@ -39,7 +39,7 @@ struct mt_divided *mt_divide_copy(struct mt_dividing *d, const struct mt_divided
     copy->why = NULL;
     copy->plan = NULL;
     copy->count = 0;
-    copy->few_layers = false;
+    copy->few_layers = copy->settled = false;
     return copy;
 }
 

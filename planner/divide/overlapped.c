@@ -57,6 +57,7 @@ enum mt_status mt_divide_overlap(struct mt_dividing *d, const struct mt_divided 
     struct mt_divided *copy = mt_divide_copy(d, c);
     *overlapped = NULL;
     copy->count = c->count;
+    copy->settled = true;
     enum mt_status st = choose(d, c, copy);
     if (!st && copy->choice.decisions.overlapped != MT_OVERLAPPED_NONE) st = mt_divide_judge(d, copy);
     if (!st && copy->fits && copy->prediction.step_s < MT_FORMS_WORTH * c->prediction.step_s) {

@@ -114,7 +114,7 @@ static enum mt_status take(struct search_part *part, const struct mt_divide_foun
     complete(part, &found->best->prediction, &program);
     for (int r = 0; r < part->n; r++) fastest = fmax(fastest, found->speed[r]);
     for (int r = 0; r < part->n; r++) part->plan->ranks[r].speed = found->speed[r] / fastest;
-    if (mt_search_may_overlap(&part->search)) part->settled = (unsigned)part->plan->decisions.overlapped;
+    part->settled = found->best->settled ? (unsigned)part->plan->decisions.overlapped : 0;
     mt_program_release(&program);
     return MT_OK;
 }
