@@ -322,7 +322,11 @@ bool mt_search_rows_of(const struct mt_plan *plan, struct mt_decisions *rows);
  * search.h for the space. 0: there is none. Of `plan` the ranks' memory limits are read. */
 enum mt_status mt_search_bound(const struct mt_search *search, const struct mt_plan *plan,
                                const struct mt_decisions *rows, double *bound_s, struct mt_err *err);
+/* Whether that bounds plans with a plan's rows: it counts messages by themselves, which overlapped GEMMs do not take. */
+bool mt_search_bounds_rows(const struct mt_plan *plan, struct mt_decisions *rows);
 /* Of all plans with the rules of a plan, however parameters are stored; 0 also where the search wants no bound. */
+enum mt_status mt_search_bound_of(const struct mt_search *search, const struct mt_plan *plan, double *bound_s,
+                                  struct mt_err *err);
 /* Price the plan's program; the costs are those of its ranks in their order. Release both. */
 enum mt_status mt_search_predict(const struct mt_search *search, const struct mt_plan *plan, struct mt_program *program,
                                  struct mt_prediction *prediction, struct mt_err *err);
@@ -331,8 +335,6 @@ bool mt_search_may_overlap(const struct mt_search *search);
 /* Choose for a part's plan, once, which forms of overlapped instructions it takes, unless a person has decided, and how
  * each shape runs: what makes its step, *step_s, shorter. Nothing is done where it would take other_s at best. */
 enum mt_status mt_search_overlap(struct search_part *part, double other_s, double *step_s, struct mt_err *err);
-enum mt_status mt_search_bound_of(const struct mt_search *search, const struct mt_plan *plan, double *bound_s,
-                                  struct mt_err *err);
 
 enum { SEARCH_NSTAGES = 3 };
 extern const char *const search_stage_names[SEARCH_NSTAGES];

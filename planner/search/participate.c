@@ -342,18 +342,20 @@ static enum mt_status beats_known(struct participation *p, const char *what, dou
                    mt_units_seconds(least_s, least), mt_units_seconds(p->search->known_s, known));
 }
 
-/* The bound of the plan's space: of programs that divide samples alone, or of all. */
+/* The bound of the plan's space: of programs that divide samples alone and overlap no GEMM, or of all. */
 static enum mt_status bound_of(struct participation *p, const struct mt_plan *plan, double *bound_s) {
     struct mt_decisions rows;
     *bound_s = p->bound_s;
-    return p->search->no_bound || mt_search_rows_of(plan, &rows) ? MT_OK : mt_search_bound_all(p, &p->part, bound_s);
+    if (p->search->no_bound || mt_search_bounds_rows(plan, &rows)) return MT_OK;
+    return mt_search_bound_all(p, &p->part, bound_s);
 }
 
 static enum mt_status may_beat_known(struct participation *p) {
     enum mt_status st = p->search->known_s > 0 ? find_bound(p) : MT_OK;
     if (st || !(p->search->known_s > 0)) return st;
     double bound_s = INFINITY;
-    if (mt_search_is_open(p->search) && (st = mt_search_bound_all(p, &p->part, &bound_s))) return st;
+    bool any = mt_search_is_open(p->search) || mt_search_may_overlap(p->search);
+    if (any && (st = mt_search_bound_all(p, &p->part, &bound_s))) return st;
     return beats_known(p, "no plan", fmin(p->bound_s, bound_s));
 }
 
