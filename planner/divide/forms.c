@@ -31,11 +31,11 @@ bool mt_forms_are_known(const struct mt_costs *costs) {
     return measured || all_cpus(costs);
 }
 
-double mt_forms_least_s(const struct mt_costs *costs, double step_s, double compute_s) {
+double mt_forms_least_s(const struct mt_costs *costs, double compute_s) {
     const struct mt_cluster *cluster = costs->cluster;
     double slowdown = 0;
     for (int l = 0; l < cluster->nlinks; l++) slowdown = fmax(slowdown, cluster->links[l].compute_slowdown);
-    return fmax(compute_s / (1 + slowdown), step_s / MT_FORMS_MOST);
+    return compute_s / (1 + slowdown);
 }
 
 static bool fits(const struct mt_prediction *prediction, const struct mt_plan *plan) {

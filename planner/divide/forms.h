@@ -16,7 +16,8 @@
 #include "planner/predict/predict.h"
 
 #define MT_FORMS_WORTH 0.98 /* of its time without it, what a form must make of the step at most */
-/* A GEMM and its collective take at least half the time together that they take one after the other. */
+/* Where puts are no faster than collectives, both take at least half the time together that they take one after the
+ * other: a candidate that takes longer than that by its price is not looked at. */
 #define MT_FORMS_MOST 2.0
 
 struct mt_forms {
@@ -30,9 +31,9 @@ struct mt_forms {
 /* Whether what overlap gains is known: among CPUs, and where puts were measured between some GPUs of the cluster. */
 bool mt_forms_are_known(const struct mt_costs *costs);
 
-/* What forms make of a step of step_s at best, whose slowest rank computes for compute_s, slowed down as it is by
- * messages that it overlaps: no less than computing takes alone, nor than 1 / MT_FORMS_MOST of the step. */
-double mt_forms_least_s(const struct mt_costs *costs, double step_s, double compute_s);
+/* What forms make of a step at best whose slowest rank computes for compute_s, slowed down as it is by messages that it
+ * overlaps: what computing takes alone. */
+double mt_forms_least_s(const struct mt_costs *costs, double compute_s);
 
 /* Take the forms that make the plan's step shorter, which is step_s without them. Changes plan->decisions and
  * program_hash; *found is the new prediction, to be released. Where nothing changes found->nranks is 0. */

@@ -14,7 +14,7 @@ bool mt_divide_may_overlap(const struct mt_dividing *d, const struct mt_divided 
     double compute_s = 0;
     for (int r = 0; r < d->nranks; r++) compute_s = fmax(compute_s, c->prediction.ranks[r].compute_s);
     return c->judged && c->choice.decisions.overlapped == MT_OVERLAPPED_NONE &&
-           mt_forms_least_s(d->divide->costs, c->prediction.step_s, compute_s) < MT_FORMS_WORTH * other_s;
+           mt_forms_least_s(d->divide->costs, compute_s) < MT_FORMS_WORTH * other_s;
 }
 
 /* Its step by the program with some of the layers; without layers that is its step. */

@@ -40,10 +40,9 @@ static enum mt_status choose(struct search_part *part, struct mt_err *err) {
 }
 
 static double least_s(const struct search_part *part) {
-    const struct mt_plan_prediction *found = part->plan->prediction;
     double compute_s = 0;
-    for (int r = 0; r < part->n; r++) compute_s = fmax(compute_s, found->times[r].compute_s);
-    return mt_forms_least_s(&part->costs, found->step_s, compute_s);
+    for (int r = 0; r < part->n; r++) compute_s = fmax(compute_s, part->plan->prediction->times[r].compute_s);
+    return mt_forms_least_s(&part->costs, compute_s);
 }
 
 enum mt_status mt_search_overlap(struct search_part *part, double other_s, double *step_s, struct mt_err *err) {
