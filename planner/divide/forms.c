@@ -1,5 +1,4 @@
-/* Forms of overlapped instructions: each is tried with a row for every shape, then without the rows that do not help.
- */
+/* Forms of overlapped instructions: each is tried with a row for every shape, then without rows that do not help. */
 #include "planner/divide/forms.h"
 
 #include <math.h>

@@ -322,7 +322,7 @@ bool mt_search_rows_of(const struct mt_plan *plan, struct mt_decisions *rows);
  * search.h for the space. 0: there is none. Of `plan` the ranks' memory limits are read. */
 enum mt_status mt_search_bound(const struct mt_search *search, const struct mt_plan *plan,
                                const struct mt_decisions *rows, double *bound_s, struct mt_err *err);
-/* Whether that bounds plans with a plan's rows: it counts messages by themselves, which overlapped GEMMs do not take. */
+/* Whether that bounds plans with a plan's rows: it counts messages that overlapped GEMMs need not wait for. */
 bool mt_search_bounds_rows(const struct mt_plan *plan, struct mt_decisions *rows);
 /* Of all plans with the rules of a plan, however parameters are stored; 0 also where the search wants no bound. */
 enum mt_status mt_search_bound_of(const struct mt_search *search, const struct mt_plan *plan, double *bound_s,
