@@ -94,7 +94,8 @@ static bool is_known(const struct mt_dividing *d, const struct mt_divided *c) {
         int o = 0;
         while (o < d->divide->graph->nops && mt_divide_same_rule(&c->choice.rules[o], &other->choice.rules[o])) o++;
         if (o == d->divide->graph->nops && c->choice.decisions.gather == other->choice.decisions.gather &&
-            c->choice.decisions.reduced == other->choice.decisions.reduced)
+            c->choice.decisions.reduced == other->choice.decisions.reduced &&
+            c->choice.decisions.overlapped == other->choice.decisions.overlapped)
             return true;
     }
     return false;
@@ -243,25 +244,30 @@ static enum mt_status try_times(struct mt_dividing *d, const struct mt_divided *
     return judge(d, other);
 }
 
+/* The fastest of each strategy, the fastest first: at most `most`. Returns how many. */
+static int list_fastest(const struct mt_divide_found *found, int most, const struct mt_divided **fastest) {
+    int n = 0;
+    while (n < most) {
+        const struct mt_divided *next = NULL;
+        for (int i = 0; i < found->ncandidates; i++) {
+            const struct mt_divided *c = found->candidates[i];
+            bool may = c->fits;
+            for (int k = 0; k < n; k++) may &= c->strategy != fastest[k]->strategy;
+            if (may && (!next || c->prediction.step_s < next->prediction.step_s)) next = c;
+        }
+        if (!next) break;
+        fastest[n++] = next;
+    }
+    return n;
+}
+
 enum { MOST_IMPROVED = 2 };
 
 /* Other times for the fastest few of different strategies. */
 static enum mt_status improve_times(struct mt_dividing *d, int most) {
-    const struct mt_divide_found *found = d->found;
-    int n = found->ncandidates, ntaken = 0;
     const struct mt_divided *taken[MOST_IMPROVED];
+    int ntaken = list_fastest(d->found, most, taken);
     enum mt_status st = MT_OK;
-    while (ntaken < most) {
-        const struct mt_divided *next = NULL;
-        for (int i = 0; i < n; i++) {
-            const struct mt_divided *c = found->candidates[i];
-            bool may = c->fits;
-            for (int k = 0; k < ntaken; k++) may &= c->strategy != taken[k]->strategy;
-            if (may && (!next || c->prediction.step_s < next->prediction.step_s)) next = c;
-        }
-        if (!next) break;
-        taken[ntaken++] = next;
-    }
     for (int k = 0; k < ntaken; k++)
         for (int i = 0; i < NTIMES && !st; i++) st = try_times(d, taken[k], &times[i]);
     return st;
@@ -287,6 +293,26 @@ static enum mt_status improve_shares(struct mt_dividing *d) {
         double before_s = best->prediction.step_s;
         if ((st = judge(d, other))) return st;
         if (d->found->best == best || d->found->best->prediction.step_s > gain * before_s) break;
+    }
+    return MT_OK;
+}
+
+/* The fastest of each strategy with overlapped instructions, where it may become the best so. */
+static enum mt_status overlap_fastest(struct mt_dividing *d) {
+    const struct mt_divided *fastest[MT_NSTRATEGIES];
+    int n = d->divide->overlap ? list_fastest(d->found, MT_NSTRATEGIES, fastest) : 0, capacity = d->found->ncandidates;
+    for (int i = 0; i < n && mt_now_s() < d->divide->end_s; i++) {
+        const struct mt_divided *c = fastest[i];
+        double best_s = c->prediction.step_s;
+        struct mt_divided *overlapped;
+        if (!d->divide->compare) best_s = fmin(best_s, d->found->best->prediction.step_s);
+        if (!d->divide->compare && d->divide->known_s > 0) best_s = fmin(best_s, d->divide->known_s);
+        if (!mt_divide_may_overlap(d, c, best_s)) continue;
+        enum mt_status st = mt_divide_overlap(d, c, &overlapped);
+        if (st) return st;
+        if (!overlapped) continue;
+        add_candidate(d, overlapped, &capacity);
+        take_if_best(d, overlapped);
     }
     return MT_OK;
 }
@@ -369,6 +395,7 @@ static enum mt_status search_layers(struct mt_dividing *d) {
     enum mt_status st = solve_all(&some);
     if (!st) st = judge_all(&some);
     if (!st) st = improve_times(&some, MOST_IMPROVED);
+    if (!st) st = overlap_fastest(&some);
     return st ? st : judge_with_all(d, d->found->few);
 }
 
@@ -392,7 +419,10 @@ enum mt_status mt_divide_search(const struct mt_divide *divide, struct mt_divide
     find_speeds(&d);
     found->speed = d.speed;
     enum mt_status st = divide->layers ? search_layers(&d) : search_all(&d);
-    return st ? st : improve_shares(&d);
+    if (!st) st = improve_shares(&d);
+    const struct mt_divided *best = found->best;
+    if (!st && !divide->layers) st = overlap_fastest(&d);
+    return st || found->best == best ? st : improve_shares(&d);
 }
 
 void mt_divide_release(struct mt_divide_found *found) {

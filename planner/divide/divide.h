@@ -9,8 +9,9 @@
  * For each strategy the frontier programme is solved for some prices: with all communication counted, and with little
  * of what computing may overlap. Each solution is a candidate. The cheapest are judged; where they do not fit, their
  * samples are divided into more micro-batches; shares of all labels are balanced by the times of their operators on
- * each rank (shares.c), and judged again. Where a model has many layers, all but the last of this is done with a few of
- * them (layers.c). */
+ * each rank (shares.c), and judged again. The best of each strategy that may win by overlapped instructions is judged
+ * with them, too (overlapped.c). Where a model has many layers, this is done with a few of them (layers.c), and the
+ * best judged again with all. */
 #ifndef MT_PLANNER_DIVIDE_DIVIDE_H
 #define MT_PLANNER_DIVIDE_DIVIDE_H
 
@@ -38,6 +39,7 @@ struct mt_divide {
     const struct mt_plan *plan;     /* job, ranks and who takes part: candidates are plans like it */
     const struct mt_strategy *only; /* or null: any */
     bool compare;                   /* judge every strategy, also those that cannot win */
+    bool overlap;                   /* the best of each strategy may take overlapped instructions (forms.h) */
     double known_s;                 /* a step that is known; candidates that are priced far above it are not judged */
     double end_s;                   /* of mt_now_s: when to stop */
 };
@@ -51,6 +53,7 @@ struct mt_divided { /* a candidate */
     bool judged, fits;
     bool too_large;                  /* not judged: a count says that it does not fit */
     bool few_layers;                 /* judged by programs with fewer layers */
+    bool settled;                    /* its forms of overlapped instructions are chosen for its shares */
     int64_t count;                   /* of micro-batches, when judged */
     const char *why;                 /* where it does not fit, or was not built */
     struct mt_prediction prediction; /* when judged */

@@ -8,7 +8,9 @@
  *   bound.c     a lower bound on all programs
  *   memory.c    how many micro-batches a candidate needs at least
  *   judge.c     a candidate becomes a program, and the program a prediction
- *   layers.c    from programs with few layers to those with all */
+ *   layers.c    from programs with few layers to those with all
+ *   forms.c     which forms of overlapped instructions a plan takes
+ *   overlapped.c  candidates with overlapped instructions */
 #ifndef MT_PLANNER_DIVIDE_INTERNAL_H
 #define MT_PLANNER_DIVIDE_INTERNAL_H
 
@@ -79,6 +81,11 @@ void mt_divide_begin_layers(const struct mt_dividing *d, struct mt_divide *divid
                             struct mt_dividing *some);
 /* A candidate with some layers as one with all of them; null where the builder refuses it. */
 struct mt_divided *mt_divide_with_all(struct mt_dividing *d, const struct mt_divided *c);
+
+/* A copy with the overlapped instructions that make its step shorter, judged; null: none do. */
+enum mt_status mt_divide_overlap(struct mt_dividing *d, const struct mt_divided *c, struct mt_divided **overlapped);
+/* Whether it may take less than other_s by overlapped instructions (mt_forms_least_s). */
+bool mt_divide_may_overlap(const struct mt_dividing *d, const struct mt_divided *c, double other_s);
 
 /* c->plan from its choice. */
 enum mt_status mt_divide_write_plan(struct mt_dividing *d, struct mt_divided *c, struct mt_err *err);

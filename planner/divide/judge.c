@@ -6,6 +6,7 @@
 #include "kernels/base/text/units.h"
 #include "kernels/base/wait.h"
 #include "planner/cost/algorithms.h"
+#include "planner/divide/forms.h"
 #include "planner/divide/internal.h"
 #include "planner/divide/rows.h"
 #include "planner/plan/choice.h"
@@ -38,7 +39,7 @@ struct mt_divided *mt_divide_copy(struct mt_dividing *d, const struct mt_divided
     copy->why = NULL;
     copy->plan = NULL;
     copy->count = 0;
-    copy->few_layers = false;
+    copy->few_layers = copy->settled = false;
     return copy;
 }
 
@@ -205,7 +206,7 @@ static int64_t next_count(const struct mt_dividing *d, const struct mt_divided *
 }
 
 bool mt_divide_is_hopeless(const struct mt_dividing *d, double step_s) {
-    static const double hopeless = 1.5; /* times the best step */
+    double hopeless = d->divide->overlap ? MT_FORMS_MOST : 1.5; /* times the best step */
     double known = d->divide->known_s > 0 ? d->divide->known_s : INFINITY;
     if (d->found->best) known = fmin(known, d->found->best->prediction.step_s);
     return step_s > hopeless * known;

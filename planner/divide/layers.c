@@ -94,6 +94,7 @@ struct mt_divided *mt_divide_with_all(struct mt_dividing *d, const struct mt_div
         for (int s = 0; s < made->choice.nsplits; s++)
             made->splits[s].name = mt_arena_strdup(d->arena, made->splits[s].name);
         made->count = c->count;
+        made->settled = c->settled;
     }
     mt_arena_release(&scratch);
     return made;

@@ -9,7 +9,7 @@
 enum { MOST_REASONS = 4 };
 
 const char *mt_plan_bound_space(const struct mt_plan *p) {
-    bool samples = true;
+    bool samples = p->decisions.overlapped <= MT_OVERLAPPED_NONE; /* else messages count for nothing */
     for (int i = 0; i < p->decisions.nrules; i++) {
         const struct mt_rule_row *row = &p->decisions.rules[i];
         samples &= row->operators != MT_OPERATORS_SPLIT || (!strcmp(row->split, "batch") && !row->levels.ninner);

@@ -264,7 +264,8 @@ static struct mt_overlap in_chunks(const struct mt_overlap *p, const struct mt_o
     return q;
 }
 
-static uint64_t key_of(const struct mt_overlap *p, const int *group) {
+/* By devices: costs of several subsets of the ranks share a memo. */
+static uint64_t key_of(const struct mt_costs *costs, const struct mt_overlap *p, const int *group) {
     int64_t what[] = {p->form, p->n,       p->m,       p->cols,    p->k,    p->type,   p->out,
                       p->wire, p->tile[0], p->tile[1], p->chunk,   p->mix,  p->direct, p->keep,
                       p->tf32, p->how,     p->slabs,   p->engines, p->joint};
@@ -272,7 +273,8 @@ static uint64_t key_of(const struct mt_overlap *p, const int *group) {
     key = mt_hash64(p->rows, (size_t)p->n * sizeof *p->rows, key);
     key = mt_hash64(p->shares, (size_t)p->n * sizeof *p->shares, key);
     key = mt_hash64(p->groups, (size_t)p->ngroups * sizeof *p->groups, key);
-    return mt_hash64(group, (size_t)p->n * sizeof *group, key);
+    for (int i = 0; i < p->n; i++) key = mt_hash64(&costs->device[group[i]], sizeof *costs->device, key);
+    return key;
 }
 
 enum mt_status mt_predict_overlapped(const struct mt_costs *costs, const struct mt_overlap *p, const int *group,
@@ -281,7 +283,7 @@ enum mt_status mt_predict_overlapped(const struct mt_costs *costs, const struct 
     struct mt_overlap_rates *rates;
     struct mt_overlap_links links;
     bool nominal;
-    uint64_t key = key_of(p, group);
+    uint64_t key = key_of(costs, p, group);
     enum mt_status st = MT_OK;
     *cost = (struct mt_cost){0};
     mt_predict_overlap_rates(costs, p, group, &arena, &rates, &links, &cost->error, &nominal);
@@ -365,15 +367,10 @@ static int multiprocessors(const struct mt_costs *costs, const int *group, int n
 }
 
 static enum mt_status try_one(struct choosing *c, const struct mt_overlap *tried, struct mt_err *err) {
-    struct mt_overlap_rates *rates;
-    struct mt_overlap_links links;
-    struct mt_overlap_prediction found;
-    double error;
-    bool nominal;
+    struct mt_cost cost;
     if (!may_fuse(c->costs, tried, c->group, c->transposed)) return MT_OK;
-    mt_predict_overlap_rates(c->costs, tried, c->group, c->arena, &rates, &links, &error, &nominal);
-    enum mt_status st = mt_overlap_predict_problem(tried, rates, &links, &found, err);
-    if (!st) consider(c, tried, found.s);
+    enum mt_status st = mt_predict_overlapped(c->costs, tried, c->group, &cost, err);
+    if (!st) consider(c, tried, cost.s);
     return st;
 }
 

@@ -92,6 +92,7 @@ static void complete(struct search_part *part, const struct mt_prediction *found
     const struct mt_plan_prediction *before = p->prediction;
     p->job = *part->search.job;
     mt_search_fill_prediction(found, 0, p);
+    part->overlapped = false;
     mt_graph_hash(g, p->model_hash);
     mt_program_hash(program, p->program_hash);
     p->parameters = mt_graph_parameters(g);
@@ -113,6 +114,7 @@ static enum mt_status take(struct search_part *part, const struct mt_divide_foun
     complete(part, &found->best->prediction, &program);
     for (int r = 0; r < part->n; r++) fastest = fmax(fastest, found->speed[r]);
     for (int r = 0; r < part->n; r++) part->plan->ranks[r].speed = found->speed[r] / fastest;
+    part->settled = found->best->settled ? (unsigned)part->plan->decisions.overlapped : 0;
     mt_program_release(&program);
     return MT_OK;
 }
@@ -201,6 +203,7 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
                                .plan = part->plan,
                                .only = only,
                                .compare = part->search.compare,
+                               .overlap = mt_search_may_overlap(&part->search),
                                .end_s = end_s};
     struct mt_divide_found found;
     struct mt_divide_layers layers;
@@ -228,6 +231,9 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
     if (graphs[1]) divide.layers = &layers;
     st = mt_divide_search(&divide, &found, err);
     if (!st && !found.best && !before && only) st = refuse_strategy(only, &found, err);
+    if (!st && found.best && before && mt_now_s() < end_s)
+        st = mt_search_overlap(part, found.best->prediction.step_s, step_s, err);
+    before = part->plan->prediction;
     if (!st && found.best && (!before || found.best->prediction.step_s < worth * before->step_s)) {
         taken = found.best;
         st = take(part, &found, err);

@@ -17,6 +17,7 @@
  *   bound.c      the lower bound of all plans
  *   report.c     rejected candidates
  *   divided.c    programs of the whole space, by planner/divide, and in which subsets they are looked for
+ *   overlap.c    overlapped GEMMs of the plans that were found
  *   explore.c    which candidates are tried, in which order */
 #ifndef MT_PLANNER_SEARCH_INTERNAL_H
 #define MT_PLANNER_SEARCH_INTERNAL_H
@@ -119,6 +120,8 @@ struct search_part {
     /* For programs of the whole space: a step that is known, 0: none; and buckets, where the part has no plan. */
     double known_s;
     int64_t bucket_bytes;
+    unsigned settled; /* forms of the plan's overlapped instructions whose rows are chosen (planner/divide/forms.h) */
+    bool overlapped;  /* mt_search_overlap has chosen for the plan */
 };
 /* Close it with mt_search_part_close before `plan` is freed. */
 void mt_search_part_open(const struct mt_search *whole, const struct mt_plan *plan, int n, const int *rank,
@@ -319,15 +322,19 @@ bool mt_search_rows_of(const struct mt_plan *plan, struct mt_decisions *rows);
  * search.h for the space. 0: there is none. Of `plan` the ranks' memory limits are read. */
 enum mt_status mt_search_bound(const struct mt_search *search, const struct mt_plan *plan,
                                const struct mt_decisions *rows, double *bound_s, struct mt_err *err);
+/* Whether that bounds plans with a plan's rows: it counts messages that overlapped GEMMs need not wait for. */
+bool mt_search_bounds_rows(const struct mt_plan *plan, struct mt_decisions *rows);
 /* Of all plans with the rules of a plan, however parameters are stored; 0 also where the search wants no bound. */
+enum mt_status mt_search_bound_of(const struct mt_search *search, const struct mt_plan *plan, double *bound_s,
+                                  struct mt_err *err);
 /* Price the plan's program; the costs are those of its ranks in their order. Release both. */
 enum mt_status mt_search_predict(const struct mt_search *search, const struct mt_plan *plan, struct mt_program *program,
                                  struct mt_prediction *prediction, struct mt_err *err);
-/* Choose for a plan that was found which forms of overlapped instructions it takes, unless a person has decided, and
- * how each shape runs: what makes its step faster (overlap.c). */
-enum mt_status mt_search_overlap(const struct mt_search *search, struct mt_plan *plan, struct mt_err *err);
-enum mt_status mt_search_bound_of(const struct mt_search *search, const struct mt_plan *plan, double *bound_s,
-                                  struct mt_err *err);
+/* Whether the search chooses which GEMMs are overlapped: nobody has decided, and what they gain is known. */
+bool mt_search_may_overlap(const struct mt_search *search);
+/* Choose for a part's plan, once, which forms of overlapped instructions it takes, unless a person has decided, and how
+ * each shape runs: what makes its step, *step_s, shorter. Nothing is done where it would take other_s at best. */
+enum mt_status mt_search_overlap(struct search_part *part, double other_s, double *step_s, struct mt_err *err);
 
 enum { SEARCH_NSTAGES = 3 };
 extern const char *const search_stage_names[SEARCH_NSTAGES];
@@ -387,5 +394,8 @@ enum mt_status mt_search_divide_large(struct participation *p);
 
 /* Look for programs of the whole space in the subsets that may win by them. */
 enum mt_status mt_search_divide_subsets(struct participation *p);
+
+/* Overlap the plan of the best subset, then those of subsets that may be faster so. */
+enum mt_status mt_search_overlap_subsets(struct participation *p);
 
 #endif

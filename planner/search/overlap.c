@@ -1,227 +1,68 @@
-/* Overlapped instructions of a plan that was found: which forms make its step faster, and how the GEMMs of each shape
- * run. CPUs leave the latter open. For GPUs each shape gets what is predicted to be fastest by itself:
- * chunks of equal rows, groups of waves, or one kernel (planner/predict/overlapped.h); and where that is worse for the
- * step than the GEMM and its collective one after the other, as where other work hides the collective, they stay apart.
- */
+/* Overlapped GEMMs of a plan that was found (planner/divide/forms.h), and of the parts that may win by them. */
 #include <math.h>
-#include <string.h>
 
-#include "planner/plan/choice.h"
-#include "planner/predict/overlapped.h"
+#include "kernels/base/log.h"
+#include "kernels/base/wait.h"
+#include "planner/divide/forms.h"
 #include "planner/search/internal.h"
-#include "synth/program/pair.h"
 
-/* A form is chosen if the step takes at most this part of its time without it; a shape stays apart likewise. */
-static const double worth_overlapping = 0.98, worth_parting = 0.999;
-enum { MOST_PARTED = 16 }; /* at most so many shapes are tried apart */
-
-/* ---- who may ---- */
-
-static bool all_cpus(const struct mt_search *search, const struct mt_plan *plan) {
-    const struct mt_cluster *cluster = search->costs->cluster;
-    bool all = true;
-    for (int i = 0; i < plan->nplaces; i++)
-        all &= !strcmp(cluster->classes[cluster->devices[search->costs->device[plan->order[i]]].class].kind, "cpu");
-    return all;
+bool mt_search_may_overlap(const struct mt_search *search) {
+    return search->costs->nranks > 1 && search->fixed.decisions.overlapped < 0 && mt_forms_are_known(search->costs);
 }
 
-/* Overlap is tried on CPUs, and on GPUs if puts were measured between some of them. Elsewhere its gain is not known,
- * and the job must ask for it. */
-static bool may_overlap(const struct mt_search *search, const struct mt_plan *plan) {
-    const struct mt_cluster *cluster = search->costs->cluster;
-    bool measured = false;
-    if (plan->nplaces < 2 || search->fixed.decisions.overlapped >= 0) return false;
-    for (int l = 0; l < cluster->nlinks; l++)
-        measured |= mt_cluster_has_puts(&cluster->links[l]) && !cluster->links[l].nominal;
-    return measured || all_cpus(search, plan);
+/* What follows from the plan's new decisions; what it knows of other plans stays. */
+static void complete(const struct mt_prediction *found, struct mt_plan *plan) {
+    struct mt_plan_prediction before = *plan->prediction;
+    mt_search_fill_prediction(found, fmin(before.bound_s, found->step_s), plan);
+    plan->prediction->nrejected = before.nrejected, plan->prediction->rejected = before.rejected;
+    plan->prediction->nidle = before.nidle, plan->prediction->idle = before.idle;
 }
 
-static bool fits(const struct mt_prediction *prediction, const struct mt_plan *plan) {
-    for (int i = 0; i < plan->nplaces; i++) {
-        int64_t limit = plan->ranks[plan->order[i]].memory_bytes;
-        if (limit && mt_rank_needs_bytes(&prediction->ranks[i]) > limit) return false;
-    }
-    return true;
-}
-
-/* ---- rows ---- */
-
-struct rows {
-    struct mt_arena arena;
-    struct mt_overlap_choice *items;
-    int count, capacity;
-    bool asked; /* a person wants the forms */
-};
-
-static struct mt_overlap_choice *row_for(struct rows *rows, const struct mt_overlap *problem) {
-    for (int i = 0; i < rows->count; i++)
-        if (mt_overlap_choice_is_for(&rows->items[i], problem)) return &rows->items[i];
-    return NULL;
-}
-
-/* The row of the pair's shape, for the group that begins with this rank. Unless a person asks for overlap, a shape
- * stays apart if any of its groups spans several hosts, or has no measured puts. */
-static enum mt_status add_row(struct rows *rows, const struct mt_program *program, const struct mt_costs *costs,
-                              const struct mt_pair *pair, int rank, struct mt_err *err) {
-    struct mt_overlap problem, best;
-    bool transposed[3];
-    double best_s;
-    int *group;
-    mt_pair_problem(program, pair, rank, &rows->arena, &problem, &group);
-    if (group[0] != rank || problem.n < 2) return MT_OK;
-    struct mt_overlap_choice *row = row_for(rows, &problem);
-    if (!rows->asked && !mt_predict_puts_measured(costs, group, problem.n)) {
-        problem.how = MT_OVERLAP_APART;
-        if (row) return *row = mt_overlap_choice_of(&problem), MT_OK;
-    }
-    if (row) return MT_OK;
-    best = problem;
-    mt_pair_transposes(program, pair, transposed);
+/* Choose for a part's plan which forms of overlapped instructions it takes, unless a person has decided, and how each
+ * shape runs. */
+static enum mt_status choose(struct search_part *part, struct mt_err *err) {
+    const struct mt_search *search = &part->search;
+    struct mt_forms forms = {.graph = search->graph,
+                             .costs = &part->costs,
+                             .options = search->options,
+                             .worth = MT_FORMS_WORTH,
+                             .settled = part->settled};
+    struct mt_prediction found = {.step_s = 0};
+    double step_s = part->plan->prediction->step_s;
     enum mt_status st = MT_OK;
-    if (problem.how != MT_OVERLAP_APART)
-        st = mt_predict_overlap_choice(costs, &problem, group, transposed, &rows->arena, &best, &best_s, err);
-    if (st) return st;
-    mt_arena_grow(&rows->arena, &rows->items, rows->count, &rows->capacity, sizeof *rows->items);
-    rows->items[rows->count++] = mt_overlap_choice_of(&best);
-    return MT_OK;
-}
-
-/* A row for each shape of the plan's overlapped GEMMs. Where groups of ranks have one shape with different shares, the
- * row is made for the first group. */
-static enum mt_status choose_rows(const struct mt_search *search, const struct mt_plan *plan,
-                                  const struct mt_program *program, struct rows *rows, struct mt_err *err) {
-    struct mt_pairs pairs;
-    enum mt_status st = MT_OK;
-    struct mt_costs costs = mt_search_costs_of(search->costs, plan, &rows->arena);
-    mt_pairs_find(program, &rows->arena, &pairs);
-    for (int i = 0; i < pairs.count && !st; i++)
-        for (int r = 0; r < program->nranks && !st; r++) st = add_row(rows, program, &costs, &pairs.items[i], r, err);
+    if (search->fixed.decisions.overlapped > 0)
+        st = mt_forms_choose_given(&forms, part->plan, step_s, &found, err);
+    else if (mt_search_may_overlap(search))
+        st = mt_forms_choose(&forms, part->plan, step_s, &found, err);
+    if (!st && found.nranks) complete(&found, part->plan);
+    mt_arena_release(&found.arena);
     return st;
 }
 
-/* ---- the plan with rows ---- */
+static double least_s(const struct search_part *part) {
+    double compute_s = 0;
+    for (int r = 0; r < part->n; r++) compute_s = fmax(compute_s, part->plan->prediction->times[r].compute_s);
+    return mt_forms_least_s(&part->costs, compute_s);
+}
 
-struct trial { /* a plan with other decisions than it has */
-    const struct mt_search *search;
-    struct mt_plan *plan;
-    struct mt_program program;
-    struct mt_prediction prediction;
-    bool priced;
-};
+enum mt_status mt_search_overlap(struct search_part *part, double other_s, double *step_s, struct mt_err *err) {
+    if (!part->plan->prediction || part->overlapped || least_s(part) >= other_s) return MT_OK;
+    double before_s = part->plan->prediction->step_s;
+    part->overlapped = true;
+    enum mt_status st = choose(part, err);
+    if (!st) *step_s = part->plan->prediction->step_s;
+    mt_log(MT_LOG_DEBUG, "overlap among %d ranks, with %s: %.4g s, not %.4g s", part->n,
+           mt_overlapped_names[part->plan->decisions.overlapped], part->plan->prediction->step_s, before_s);
+    return st;
+}
 
-static void release_trial(struct trial *t) {
-    if (t->priced) {
-        mt_program_release(&t->program);
-        mt_arena_release(&t->prediction.arena);
+enum mt_status mt_search_overlap_subsets(struct participation *p) {
+    struct search_subset *first = mt_search_winner(p);
+    enum mt_status st = first ? mt_search_overlap(&first->part, INFINITY, &first->step_s, p->err) : MT_OK;
+    for (int i = 0; i < p->subsets.count && !st; i++) {
+        struct search_subset *x = &p->subsets.items[i];
+        if (x->searched && isfinite(x->step_s) && mt_now_s() < p->whole.end_s)
+            st = mt_search_overlap(&x->part, mt_search_best_step(p), &x->step_s, p->err);
     }
-    t->priced = false;
-}
-
-/* MT_EINPUT if the program has a message that the plan's algorithms cannot run: one within a host, where they go by
- * hosts. */
-static enum mt_status price(struct trial *t, struct mt_err *err) {
-    release_trial(t);
-    t->prediction = (struct mt_prediction){.step_s = 0};
-    enum mt_status st = mt_search_predict(t->search, t->plan, &t->program, &t->prediction, err);
-    t->priced = !st;
-    return st;
-}
-
-/* Price the plan with rows; a shape that runs as devices do by themselves needs none. */
-static enum mt_status price_rows(struct trial *t, struct rows *rows, struct mt_err *err) {
-    struct mt_decisions *d = &t->plan->decisions;
-    d->overlaps = mt_new(&rows->arena, struct mt_overlap_choice, rows->count);
-    d->noverlaps = 0;
-    for (int i = 0; i < rows->count; i++)
-        if (rows->items[i].how != MT_OVERLAP_ANY) d->overlaps[d->noverlaps++] = rows->items[i];
-    return price(t, err);
-}
-
-/* Keep one shape after the other apart, where that makes the step faster. `t` is priced before, with all rows, and
- * again at the end. */
-static enum mt_status part(struct trial *t, struct rows *rows, struct mt_err *err) {
-    enum mt_status st = MT_OK;
-    double best_s = t->prediction.step_s;
-    bool changed = false;
-    for (int i = 0; i < rows->count && i < MOST_PARTED && !st; i++) {
-        struct mt_overlap_choice was = rows->items[i];
-        rows->items[i] = (struct mt_overlap_choice){was.form, was.m, was.cols, was.k, MT_OVERLAP_APART, .tile = {0, 0}};
-        st = price_rows(t, rows, err);
-        changed = st || t->prediction.step_s >= worth_parting * best_s;
-        if (changed)
-            rows->items[i] = was;
-        else
-            best_s = t->prediction.step_s;
-    }
-    return st || !changed ? st : price_rows(t, rows, err);
-}
-
-/* Try the plan with `overlapped` and its rows: *t has them, and is priced. A row whose shape is not overlapped has no
- * effect. */
-static enum mt_status try_rows(struct trial *t, enum mt_overlapped overlapped, struct rows *rows, struct mt_err *err) {
-    struct mt_plan *plan = t->plan;
-    plan->decisions.overlapped = overlapped;
-    plan->decisions.overlaps = NULL, plan->decisions.noverlaps = 0;
-    enum mt_status st = price(t, err);
-    if (st || all_cpus(t->search, plan)) return st;
-    if ((st = choose_rows(t->search, plan, &t->program, rows, err)) || !rows->count) return st;
-    if ((st = price_rows(t, rows, err))) return st;
-    return rows->asked ? MT_OK : part(t, rows, err);
-}
-
-/* The plan takes over the trial's decisions; its rows are copied. */
-static void take(const struct trial *t) {
-    struct mt_plan *plan = t->plan;
-    struct mt_plan_prediction found = *plan->prediction;
-    struct mt_decisions *d = &plan->decisions;
-    d->overlaps = mt_overlap_choices_copy(d->overlaps, d->noverlaps, &plan->arena);
-    mt_search_fill_prediction(&t->prediction, fmin(found.bound_s, t->prediction.step_s), plan);
-    plan->prediction->nrejected = found.nrejected, plan->prediction->rejected = found.rejected;
-    plan->prediction->nidle = found.nidle, plan->prediction->idle = found.idle;
-    mt_program_hash(&t->program, plan->program_hash);
-}
-
-/* Take the form as well, if the step is faster with it. */
-static enum mt_status try_form(const struct mt_search *search, struct mt_plan *plan, enum mt_overlap_form form,
-                               struct mt_err *err) {
-    struct trial t = {.search = search, .plan = plan};
-    struct rows rows = {.count = 0};
-    struct mt_err refusal = MT_ERR_INIT;
-    const struct mt_decisions before = plan->decisions;
-    unsigned had = before.overlapped > 0 ? (unsigned)before.overlapped : 0;
-    enum mt_status st = try_rows(&t, (enum mt_overlapped)(had | 1u << form), &rows, &refusal);
-    if (!st && mt_pairs_any(&t.program, form) && fits(&t.prediction, plan) &&
-        t.prediction.step_s < worth_overlapping * plan->prediction->step_s)
-        take(&t);
-    else
-        plan->decisions = before;
-    release_trial(&t);
-    mt_arena_release(&rows.arena);
-    if (st == MT_EINPUT) return MT_OK;
-    if (st) *err = refusal;
-    return st;
-}
-
-/* Forms that a person wants are kept: of them only how they run is chosen, where it makes the step faster. */
-static enum mt_status choose_given(const struct mt_search *search, struct mt_plan *plan, struct mt_err *err) {
-    struct trial t = {.search = search, .plan = plan};
-    struct rows rows = {.asked = true};
-    const struct mt_decisions before = plan->decisions;
-    enum mt_status st = try_rows(&t, before.overlapped, &rows, err);
-    if (!st && plan->decisions.noverlaps && fits(&t.prediction, plan) &&
-        t.prediction.step_s <= plan->prediction->step_s)
-        take(&t);
-    else
-        plan->decisions = before;
-    release_trial(&t);
-    mt_arena_release(&rows.arena);
-    return st;
-}
-
-enum mt_status mt_search_overlap(const struct mt_search *search, struct mt_plan *plan, struct mt_err *err) {
-    enum mt_status st = MT_OK;
-    if (search->fixed.decisions.overlapped > 0 && !all_cpus(search, plan)) return choose_given(search, plan, err);
-    for (int form = 0; form < MT_OVERLAP_NFORMS && !st && may_overlap(search, plan); form++)
-        st = try_form(search, plan, (enum mt_overlap_form)form, err);
     return st;
 }

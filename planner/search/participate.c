@@ -2,9 +2,9 @@
  *
  * All ranks that may take part are put in the canonical order. Subsets of them are screened (subsets.c); those that may
  * win are searched, each as if there were no other ranks; so are all ranks together, where they are not hopeless, and
- * the ranks of the last plan. The shortest step wins; of steps within TIE of it, that with the most ranks: an idle rank
- * must be worth it. Unless a person says who takes part, a rank that neither computes nor stores anything of its own is
- * left out in the end. */
+ * the ranks of the last plan. The shortest step wins, with overlapped GEMMs where those may be chosen; of steps within
+ * TIE of it, that with the most ranks: an idle rank must be worth it. Unless a person says who takes part, a rank that
+ * neither computes nor stores anything of its own is left out in the end. */
 #include "planner/search/search.h"
 
 #include <math.h>
@@ -220,7 +220,9 @@ static enum mt_status leave_out_idlers(struct participation *p, struct search_su
         struct mt_err why = MT_ERR_INIT;
         struct mt_search_report report;
         enum mt_status st = search_part(p, &part, &report, &why);
-        if (st || part.plan->prediction->step_s * TIE > best->step_s) {
+        double step_s = st ? INFINITY : part.plan->prediction->step_s;
+        if (!st) st = mt_search_overlap(&part, best->step_s, &step_s, &why);
+        if (st || step_s * TIE > best->step_s) {
             mt_search_part_close(&part);
             mt_search_report_release(&report);
             if (st && st != MT_EINPUT) *p->err = why;
@@ -230,7 +232,7 @@ static enum mt_status leave_out_idlers(struct participation *p, struct search_su
         mt_search_report_release(&best->report);
         best->part = part, best->report = report;
         best->n = part.n;
-        best->step_s = part.plan->prediction->step_s;
+        best->step_s = step_s;
     }
     return MT_OK;
 }
@@ -340,18 +342,20 @@ static enum mt_status beats_known(struct participation *p, const char *what, dou
                    mt_units_seconds(least_s, least), mt_units_seconds(p->search->known_s, known));
 }
 
-/* The bound of the plan's space: of programs that divide samples alone, or of all. */
+/* The bound of the plan's space: of programs that divide samples alone and overlap no GEMM, or of all. */
 static enum mt_status bound_of(struct participation *p, const struct mt_plan *plan, double *bound_s) {
     struct mt_decisions rows;
     *bound_s = p->bound_s;
-    return p->search->no_bound || mt_search_rows_of(plan, &rows) ? MT_OK : mt_search_bound_all(p, &p->part, bound_s);
+    if (p->search->no_bound || mt_search_bounds_rows(plan, &rows)) return MT_OK;
+    return mt_search_bound_all(p, &p->part, bound_s);
 }
 
 static enum mt_status may_beat_known(struct participation *p) {
     enum mt_status st = p->search->known_s > 0 ? find_bound(p) : MT_OK;
     if (st || !(p->search->known_s > 0)) return st;
     double bound_s = INFINITY;
-    if (mt_search_is_open(p->search) && (st = mt_search_bound_all(p, &p->part, &bound_s))) return st;
+    bool any = mt_search_is_open(p->search) || mt_search_may_overlap(p->search);
+    if (any && (st = mt_search_bound_all(p, &p->part, &bound_s))) return st;
     return beats_known(p, "no plan", fmin(p->bound_s, bound_s));
 }
 
@@ -408,8 +412,8 @@ enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, s
             !(st = choice ? mt_search_list_subsets(&p.subsets) : list_pinned(&p)) && !(st = add_last(&p)) &&
             !(st = search_subsets(&p)))
             st = mt_search_divide_subsets(&p);
+        if (!st) st = mt_search_overlap_subsets(&p);
         if (!st) st = finish(&p, report);
-        if (!st) st = mt_search_overlap(&local, plan, err);
     }
     end(&p);
     if (!search->costs->memo) mt_cost_memo_free(p.costs.memo);

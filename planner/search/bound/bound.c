@@ -116,12 +116,16 @@ enum mt_status mt_search_bound(const struct mt_search *search, const struct mt_p
     return st;
 }
 
+bool mt_search_bounds_rows(const struct mt_plan *plan, struct mt_decisions *rows) {
+    return plan->decisions.overlapped <= MT_OVERLAPPED_NONE && mt_search_rows_of(plan, rows);
+}
+
 enum mt_status mt_search_bound_of(const struct mt_search *search, const struct mt_plan *plan, double *bound_s,
                                   struct mt_err *err) {
     struct mt_decisions rows;
     *bound_s = 0;
     if (search->no_bound) return MT_OK;
-    if (mt_search_rows_of(plan, &rows)) return mt_search_bound(search, plan, &rows, bound_s, err);
+    if (mt_search_bounds_rows(plan, &rows)) return mt_search_bound(search, plan, &rows, bound_s, err);
     struct mt_divide_bound *all;
     enum mt_status st = mt_divide_bound_open(search->graph, search->job, plan->device, search->options, &all, err);
     if (!st) *bound_s = mt_divide_bound_s(all, search->costs);

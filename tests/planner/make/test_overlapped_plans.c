@@ -1,5 +1,6 @@
-/* Overlapped GEMMs in plans for GPUs. The search takes them exactly where they win by measured rates. How they run is
- * in the plan, comes back from its text, and is proven by the checker. */
+/* Overlapped GEMMs in plans for GPUs. The search takes them exactly where they win by measured rates, and finds plans
+ * that are the best only with them. How they run is in the plan, comes back from its text, and is proven by the
+ * checker. */
 #include <math.h>
 #include <string.h>
 
@@ -27,14 +28,14 @@ static struct mt_cluster *measured(const char *line, double copy_Bps, struct mt_
 
 static const struct mt_cluster_puts quick = {3e-6, 3.6e11, 2e-6, 0.05, 0.05};
 
-static struct mt_plan_found plan_of(const struct mt_cluster *cluster, const char *model, int64_t batch,
-                                    enum mt_overlapped overlapped, const char *strategy) {
+static struct mt_plan_found plan_among(const struct mt_cluster *cluster, const char *model, int64_t batch,
+                                       enum mt_overlapped overlapped, const char *strategy, enum mt_use use) {
     struct mt_plan_request request = {
         .model = model, .device = "cuda", .fixed = {.decisions = mt_decisions_unset}, .limit_s = 600};
     struct mt_plan_found found;
     mt_job_default(&request.job);
     request.job.batch = batch;
-    request.fixed.use = MT_USE_ALL;
+    request.fixed.use = use;
     request.fixed.decisions.overlapped = overlapped;
     CHECK(mt_job_set_precision(&request.job, "bf16"), "bf16");
     for (int i = 0; i < MT_NSTRATEGIES && strategy; i++)
@@ -46,6 +47,11 @@ static struct mt_plan_found plan_of(const struct mt_cluster *cluster, const char
     }
     CHECK_OK(st, err);
     return found;
+}
+
+static struct mt_plan_found plan_of(const struct mt_cluster *cluster, const char *model, int64_t batch,
+                                    enum mt_overlapped overlapped, const char *strategy) {
+    return plan_among(cluster, model, batch, overlapped, strategy, MT_USE_ALL);
 }
 
 static const struct mt_overlap_choice *row_for(const struct mt_plan *plan, const struct mt_overlap *problem) {
@@ -334,11 +340,122 @@ static void test_older(void) {
     mt_cluster_free(c);
 }
 
+/* ---- plans that are the best only so ---- */
+
+static const char *const wide = "gpt2:layers=4,heads=16,embed=2048,context=512,vocab=512";
+
+/* Whether something else than samples is divided. */
+static bool divides_tensors(const struct mt_plan *plan) {
+    bool any = false;
+    for (int i = 0; i < plan->decisions.nrules; i++)
+        any |= plan->decisions.rules[i].operators == MT_OPERATORS_SPLIT &&
+               strcmp(plan->decisions.rules[i].split, "batch") != 0;
+    return any;
+}
+
+/* The least step of all strategies, each planned by itself. */
+static double least_of_strategies(const struct mt_cluster *c, const char *model, int64_t batch,
+                                  enum mt_overlapped overlapped) {
+    double least_s = INFINITY;
+    for (int i = 0; i < MT_NSTRATEGIES; i++) {
+        struct mt_plan_found one = plan_of(c, model, batch, overlapped, mt_strategies[i].name);
+        least_s = fmin(least_s, one.plan->prediction->step_s);
+        mt_plan_found_release(&one);
+    }
+    return least_s;
+}
+
+static double rejected_s(const struct mt_plan *plan, const char *what) {
+    for (int i = 0; i < plan->prediction->nrejected; i++)
+        if (!strcmp(plan->prediction->rejected[i].what, what)) return plan->prediction->rejected[i].step_s;
+    return 0;
+}
+
+/* Where collectives start slowly, samples are divided if nothing is overlapped, and tensors if it is: that is found,
+ * and no strategy by itself has anything faster. */
+static void test_found(void) {
+    static const double worth = 0.995; /* what a program of many splits must take at most of one that is simpler */
+    struct mt_cluster *c = measured("h200:1x2", 3.9e11, quick);
+    c->links[c->nodes[0].inside].latency_s = 40e-6;
+    struct mt_plan_found none = plan_of(c, wide, 4, MT_OVERLAPPED_NONE, NULL);
+    struct mt_plan_found found = plan_of(c, wide, 4, MT_OVERLAPPED_UNSET, NULL);
+    double none_s = none.plan->prediction->step_s, found_s = found.plan->prediction->step_s;
+    CHECK(!divides_tensors(none.plan), "tensors are divided without overlap, too");
+    CHECK(divides_tensors(found.plan), "%g s by samples", found_s);
+    CHECK(found.plan->decisions.overlapped & 1 << MT_OVERLAP_REDUCE, "%s",
+          mt_overlapped_names[found.plan->decisions.overlapped]);
+    CHECK(found_s < 0.98 * none_s, "%g s with overlap, %g s without", found_s, none_s);
+    CHECK(found_s * worth <= least_of_strategies(c, wide, 4, MT_OVERLAPPED_UNSET), "a strategy is faster than %g s",
+          found_s);
+    CHECK_NEAR(rejected_s(found.plan, "samples divided alone"), none_s, 0.001 * none_s);
+    CHECK(rejected_s(found.plan, "strategy tensor+sequence") < none_s, "%g s of a strategy, as if not overlapped",
+          rejected_s(found.plan, "strategy tensor+sequence"));
+    prove(found.plan);
+    mt_plan_found_release(&none);
+    mt_plan_found_release(&found);
+    mt_cluster_free(c);
+}
+
+/* The same of a model with many layers, of which few are looked at. */
+static void test_found_by_few_layers(void) {
+    const char *deep = "gpt2:layers=12,heads=16,embed=2048,context=512,vocab=512";
+    struct mt_cluster *c = measured("h200:1x2", 3.9e11, quick);
+    c->links[c->nodes[0].inside].latency_s = 40e-6;
+    struct mt_plan_found none = plan_of(c, deep, 2, MT_OVERLAPPED_NONE, NULL);
+    struct mt_plan_found found = plan_of(c, deep, 2, MT_OVERLAPPED_UNSET, NULL);
+    struct mt_plan_found tensor = plan_of(c, deep, 2, MT_OVERLAPPED_UNSET, "tensor+sequence");
+    double none_s = none.plan->prediction->step_s, found_s = found.plan->prediction->step_s;
+    CHECK(!divides_tensors(none.plan) && divides_tensors(found.plan), "what is divided");
+    CHECK(found_s < 0.98 * none_s, "%g s with overlap, %g s without", found_s, none_s);
+    CHECK(found_s <= 1.001 * tensor.plan->prediction->step_s, "%g s, not %g", found_s, tensor.plan->prediction->step_s);
+    mt_plan_found_release(&none);
+    mt_plan_found_release(&found);
+    mt_plan_found_release(&tensor);
+    mt_cluster_free(c);
+}
+
+/* Subsets of the ranks are compared with overlap, too: more ranks are worth it only so. */
+static void test_subsets(void) {
+    struct mt_cluster *c = measured("h200:1x4", 3.9e11, quick);
+    c->links[c->nodes[0].inside].bandwidth_Bps *= 0.1;
+    struct mt_plan_found none = plan_among(c, wide, 8, MT_OVERLAPPED_NONE, NULL, MT_USE_AUTO);
+    struct mt_plan_found found = plan_among(c, wide, 8, MT_OVERLAPPED_UNSET, NULL, MT_USE_AUTO);
+    struct mt_plan_found all = plan_among(c, wide, 8, MT_OVERLAPPED_UNSET, NULL, MT_USE_ALL);
+    double found_s = found.plan->prediction->step_s;
+    CHECK(none.plan->nplaces < found.plan->nplaces, "%d ranks without overlap, %d with", none.plan->nplaces,
+          found.plan->nplaces);
+    CHECK(found_s < 0.98 * none.plan->prediction->step_s, "%g s", found_s);
+    CHECK(found_s <= 1.001 * all.plan->prediction->step_s, "%g s, not %g", found_s, all.plan->prediction->step_s);
+    mt_plan_found_release(&none);
+    mt_plan_found_release(&found);
+    mt_plan_found_release(&all);
+    mt_cluster_free(c);
+}
+
+/* Where the gain is not known, the plan is that without overlap. */
+static void test_not_measured(void) {
+    struct mt_cluster *c = measured("h200:1x2", 3.9e11, quick);
+    for (int l = 0; l < c->nlinks; l++) c->links[l].nominal = true, c->links[l].latency_s = 40e-6;
+    struct mt_plan_found none = plan_of(c, wide, 4, MT_OVERLAPPED_NONE, NULL);
+    struct mt_plan_found found = plan_of(c, wide, 4, MT_OVERLAPPED_UNSET, NULL);
+    CHECK_EQ(found.plan->decisions.overlapped, MT_OVERLAPPED_NONE);
+    CHECK_TEXT(found.plan->program_hash, none.plan->program_hash);
+    CHECK_NEAR(found.plan->prediction->step_s, none.plan->prediction->step_s, 0);
+    CHECK_EQ(found.plan->prediction->nrejected, none.plan->prediction->nrejected);
+    mt_plan_found_release(&none);
+    mt_plan_found_release(&found);
+    mt_cluster_free(c);
+}
+
 int main(void) {
     test_wins();
     test_loses();
     test_asked();
     test_older();
     test_hosts();
+    test_found();
+    test_found_by_few_layers();
+    test_subsets();
+    test_not_measured();
     return 0;
 }
