@@ -43,6 +43,7 @@ right() {
     one 3 "$first" mpi_cuda_overlap
   } & local beside=$!
   [ "$first" != "$second" ] || wait $beside
+  one 2 "$second" mpi_cuda_window
   one 2 "$second" mpi_cuda_overlap
   one 2 "$second" mpi_cuda_stall
   one 3 "$second" mpi_cuda_overlapped
