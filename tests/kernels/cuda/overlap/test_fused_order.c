@@ -25,12 +25,14 @@ struct agent { /* a block that multiplies, or a cluster of two, and then moves; 
     bool puts;
     int row;    /* of a tile, the first of a pair, or piece */
     int unsaid; /* the tile before, whose flags are raised while this one is multiplied; -1: none */
+    int next;   /* few.cu: the tile that comes next */
 };
 struct rank {
     struct mt_overlap_schedule schedule;
     struct cuda_fused_tables tables;
     struct agent agents[AGENTS];
     int nagents, tiles, puts, pieces; /* taken */
+    int nblocks;                      /* that multiply */
     int each;                         /* tiles at a time: 2 in pairs */
     bool few;                         /* few.cu: a tile's flags are raised before it is added to */
     int *flags, *moved;               /* moved: pieces of a box */
@@ -65,14 +67,16 @@ static void say(struct rank *ranks, const struct rank *r, struct agent *a) {
     a->unsaid = -1;
 }
 
+/* Tiles are given out by a counter; but in few.cu each cluster has its own, the same number apart. */
 static void take_tile(struct rank *ranks, struct rank *r, struct agent *a) {
-    if (r->tiles == r->tables.ntiles) {
+    int *next = r->few ? &a->next : &r->tiles;
+    if (*next >= r->tables.ntiles) {
         say(ranks, r, a);
         take_piece(r, a);
         return;
     }
-    a->row = r->tiles, a->doing = LOADS;
-    r->tiles += r->each;
+    a->row = *next, a->doing = LOADS;
+    *next += r->few ? r->nblocks : r->each;
 }
 
 /* What all tiles await that the agent has. */
@@ -132,12 +136,13 @@ static void simulate(struct rank *ranks, int n, const struct mt_overlap *p) {
         int blocks = 1 + draw(draw(2) ? 3 : AGENTS - 4);
         int putters = cuda_fused_has_putter(p);
         rank->nagents = blocks + putters + 1 + draw(3), rank->tiles = rank->puts = 0;
+        rank->nblocks = blocks;
         rank->pieces = rank->tables.nputs;
         rank->few = mt_overlap_fused_few(p);
         memset(rank->flags, 0, (size_t)mt_overlap_nflags(p) * sizeof *rank->flags);
         memset(rank->moved, 0, (size_t)rank->tables.nboxes * sizeof *rank->moved);
         for (int i = 0; i < rank->nagents; i++) {
-            rank->agents[i] = (struct agent){TAKES, i >= blocks && i < blocks + putters, 0, -1};
+            rank->agents[i] = (struct agent){TAKES, i >= blocks && i < blocks + putters, 0, -1, i};
             if (i >= blocks) take_piece(rank, &rank->agents[i]);
         }
     }
