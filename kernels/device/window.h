@@ -49,8 +49,8 @@ enum mt_status mt_device_window_reaches(const struct mt_window *window, const in
  * order of the stream's other work: an operator before a signal has been done when the signal is seen, one after a wait
  * sees what preceded its signal. The window is of mt_device_window_new, or of mt_device_window_local, of the stream's
  * device; `from` and `to` are in that device's memory. Arguments are read when the work is queued, memory when it runs.
- * The window must live, and `what` stay valid, until the work is done. Work on one rank's window belongs to one stream
- * at a time.
+ * The window must live, and `what` stay valid, until the stream has been synced or freed. Work on one rank's window
+ * belongs to one stream at a time.
  *
  * On a CPU the stream's thread calls window.h's functions, within a host and across. On CUDA, where parts can be
  * reached (mt_device_window_reaches), copy engines put and get, and kernels of one warp signal and wait. Where a

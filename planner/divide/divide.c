@@ -324,7 +324,9 @@ static enum mt_status judge_all(struct mt_dividing *d) {
     struct mt_divided **order = mt_arena_memdup(d->arena, found->candidates, (size_t)n * sizeof *order);
     qsort(order, (size_t)n, sizeof *order, by_price);
     for (int i = 0, judged = 0; i < n; i++) {
-        bool may_win = judged < MOST_JUDGED && !mt_divide_is_hopeless(d, order[i]->priced_s);
+        /* What overlap makes of a candidate, its price does not say. */
+        bool hopeless = !d->divide->overlap && mt_divide_is_hopeless(d, order[i]->priced_s);
+        bool may_win = judged < MOST_JUDGED && !hopeless;
         if (!(may_win || d->divide->compare) || mt_now_s() > d->divide->end_s) continue;
         enum mt_status st = judge(d, order[i]);
         if (!st && (order[i]->too_large || (order[i]->judged && !order[i]->fits)))

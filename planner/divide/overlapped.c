@@ -60,7 +60,8 @@ enum mt_status mt_divide_overlap(struct mt_dividing *d, const struct mt_divided 
     copy->settled = true;
     enum mt_status st = choose(d, c, copy);
     if (!st && copy->choice.decisions.overlapped != MT_OVERLAPPED_NONE) st = mt_divide_judge(d, copy);
-    if (!st && copy->fits && copy->prediction.step_s < MT_FORMS_WORTH * c->prediction.step_s) {
+    bool same = copy->count == c->count; /* with other micro-batches GEMMs have other shapes than were chosen for */
+    if (!st && copy->fits && same && copy->prediction.step_s < MT_FORMS_WORTH * c->prediction.step_s) {
         mt_log(MT_LOG_DEBUG, "%s%s, overlapped %s: %.4g s, not %.4g s", c->strategy->name,
                d->layers ? " with few layers" : "", mt_overlapped_names[copy->choice.decisions.overlapped],
                copy->prediction.step_s, c->prediction.step_s);

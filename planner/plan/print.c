@@ -17,7 +17,7 @@ const char *mt_plan_bound_space(const struct mt_plan *p) {
     for (int i = 0; i < p->decisions.nstorage; i++) samples &= !mt_storage_row_names_split(&p->decisions.storage[i]);
     samples &= !mt_decisions_in_step(&p->decisions);
     return samples ? "no plan for this model, batch, precision and recomputation that divides the samples over any of "
-                     "these devices"
+                     "these devices and overlaps no GEMM"
                    : "no plan for this model, batch, precision and recomputation, however it divides the work over "
                      "these devices,";
 }

@@ -203,7 +203,7 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
                                .plan = part->plan,
                                .only = only,
                                .compare = part->search.compare,
-                               .overlap = mt_search_may_overlap(&part->search),
+                               .overlap = mt_search_part_may_overlap(part),
                                .end_s = end_s};
     struct mt_divide_found found;
     struct mt_divide_layers layers;
@@ -231,7 +231,9 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
     if (graphs[1]) divide.layers = &layers;
     st = mt_divide_search(&divide, &found, err);
     if (!st && !found.best && !before && only) st = refuse_strategy(only, &found, err);
-    if (!st && found.best && before && mt_now_s() < end_s)
+    /* Forms that a person wants all candidates have; how they run is chosen in the end. */
+    bool given = part->search.fixed.decisions.overlapped > 0;
+    if (!st && found.best && before && !given && mt_now_s() < end_s)
         st = mt_search_overlap(part, found.best->prediction.step_s, step_s, err);
     before = part->plan->prediction;
     if (!st && found.best && (!before || found.best->prediction.step_s < worth * before->step_s)) {

@@ -48,8 +48,8 @@ grep -q '^Rank [01] (cpu-avx512 on node[01]) takes part alone: it computes for .
 
 # What a person leaves out is not in the space of the plan's bound; explain's is of all devices.
 explain "cpu:1 + cpu-avx512-4t:1" 24 $small --use 0
-grep -q '^bound .* over any of these devices, but for those left out by --use, is faster$' planned.txt || fail "$(cat planned.txt)"
-grep -q '^The lower bound .* over any of these devices is faster.$' said.txt || fail "$(cat said.txt)"
+grep -q '^bound .* over any of these devices and overlaps no GEMM, but for those left out by --use, is faster$' planned.txt || fail "$(cat planned.txt)"
+grep -q '^The lower bound .* over any of these devices and overlaps no GEMM is faster.$' said.txt || fail "$(cat said.txt)"
 
 # One host sends slowly: that direction of it binds, and more of the link as such helps nothing.
 explain "cpu-avx512:1 net=1G egress=10M + cpu-avx512:1" 24 $small --use all --strategy data

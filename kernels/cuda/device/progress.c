@@ -129,6 +129,7 @@ static enum mt_status check_waits(const struct cuda_stream *s, struct mt_err *er
     for (struct cuda_stream *t = s->device->streams; t && !st; t = t->next) {
         st = cuda_overlaps_check(&t->overlaps, err);
         if (!st) st = cuda_one_sided_check(&t->one_sided, err);
+        if (st && t != s && !t->err.status) t->err = *err; /* what it has computed since is not to be used either */
     }
     pthread_mutex_unlock(&s->device->lock);
     return st ? cuda_stream_give_up(s, err) : MT_OK;
