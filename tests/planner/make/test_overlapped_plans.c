@@ -432,6 +432,20 @@ static void test_subsets(void) {
     mt_cluster_free(c);
 }
 
+/* Where links are so slow that collectives take many times as long as the step does with overlap: what a candidate takes
+ * without it does not rule it out. */
+static void test_slow_links(void) {
+    struct mt_cluster *c = measured("h200:1x4", 3.9e11, quick);
+    c->links[c->nodes[0].inside].bandwidth_Bps *= 0.02;
+    struct mt_plan_found found = plan_among(c, wide, 16, MT_OVERLAPPED_UNSET, NULL, MT_USE_AUTO);
+    struct mt_plan_found samples = plan_among(c, wide, 16, MT_OVERLAPPED_UNSET, "data", MT_USE_ALL);
+    double found_s = found.plan->prediction->step_s, samples_s = samples.plan->prediction->step_s;
+    CHECK(found_s <= 1.001 * samples_s, "%g s, not %g", found_s, samples_s);
+    mt_plan_found_release(&found);
+    mt_plan_found_release(&samples);
+    mt_cluster_free(c);
+}
+
 /* Where the gain is not known, the plan is that without overlap. */
 static void test_not_measured(void) {
     struct mt_cluster *c = measured("h200:1x2", 3.9e11, quick);
@@ -456,6 +470,7 @@ int main(void) {
     test_found();
     test_found_by_few_layers();
     test_subsets();
+    test_slow_links();
     test_not_measured();
     return 0;
 }
