@@ -432,8 +432,8 @@ static void test_subsets(void) {
     mt_cluster_free(c);
 }
 
-/* Where links are so slow that collectives take many times as long as the step does with overlap: what a candidate takes
- * without it does not rule it out. */
+/* Where links are so slow that collectives take many times as long as the step does with overlap: what a candidate
+ * takes without it does not rule it out. */
 static void test_slow_links(void) {
     struct mt_cluster *c = measured("h200:1x4", 3.9e11, quick);
     c->links[c->nodes[0].inside].bandwidth_Bps *= 0.02;
