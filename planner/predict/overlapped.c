@@ -343,7 +343,6 @@ struct choosing {
     const struct mt_costs *costs;
     const int *group;
     const bool *transposed; /* [3] */
-    struct mt_arena *arena;
     struct mt_overlap *best;
     double *best_s;
 };
@@ -389,7 +388,7 @@ static enum mt_status try_fused(struct choosing *c, const struct mt_overlap *p, 
 enum mt_status mt_predict_overlap_choice(const struct mt_costs *costs, const struct mt_overlap *p, const int *group,
                                          const bool transposed[3], struct mt_arena *arena, struct mt_overlap *best,
                                          double *best_s, struct mt_err *err) {
-    struct choosing c = {costs, group, transposed, arena, best, best_s};
+    struct choosing c = {costs, group, transposed, best, best_s};
     struct mt_overlap_rates *rates;
     struct mt_overlap_links links;
     struct mt_overlap_prediction found;

@@ -203,7 +203,7 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
                                .plan = part->plan,
                                .only = only,
                                .compare = part->search.compare,
-                               .overlap = mt_search_part_may_overlap(part),
+                               .overlap = mt_search_may_overlap(&part->search, &part->costs),
                                .end_s = end_s};
     struct mt_divide_found found;
     struct mt_divide_layers layers;

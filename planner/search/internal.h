@@ -331,8 +331,7 @@ enum mt_status mt_search_bound_of(const struct mt_search *search, const struct m
 enum mt_status mt_search_predict(const struct mt_search *search, const struct mt_plan *plan, struct mt_program *program,
                                  struct mt_prediction *prediction, struct mt_err *err);
 /* Whether the search chooses which GEMMs are overlapped: nobody has decided, and what they gain is known. */
-bool mt_search_may_overlap(const struct mt_search *search);
-bool mt_search_part_may_overlap(const struct search_part *part);
+bool mt_search_may_overlap(const struct mt_search *search, const struct mt_costs *costs);
 /* Choose for a part's plan, once, which forms of overlapped instructions it takes, unless a person has decided, and how
  * each shape runs: what makes its step, *step_s, shorter. Nothing is done where it would take other_s at best. */
 enum mt_status mt_search_overlap(struct search_part *part, double other_s, double *step_s, struct mt_err *err);

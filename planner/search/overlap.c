@@ -6,12 +6,8 @@
 #include "planner/divide/forms.h"
 #include "planner/search/internal.h"
 
-bool mt_search_may_overlap(const struct mt_search *search) {
-    return search->costs->nranks > 1 && search->fixed.decisions.overlapped < 0 && mt_forms_are_known(search->costs);
-}
-
-bool mt_search_part_may_overlap(const struct search_part *part) {
-    return part->n > 1 && part->search.fixed.decisions.overlapped < 0 && mt_forms_are_known(&part->costs);
+bool mt_search_may_overlap(const struct mt_search *search, const struct mt_costs *costs) {
+    return costs->nranks > 1 && search->fixed.decisions.overlapped < 0 && mt_forms_are_known(costs);
 }
 
 /* What follows from the plan's new decisions; what it knows of other plans stays. */
@@ -36,7 +32,7 @@ static enum mt_status choose(struct search_part *part, struct mt_err *err) {
     enum mt_status st = MT_OK;
     if (search->fixed.decisions.overlapped > 0)
         st = mt_forms_choose_given(&forms, part->plan, step_s, &found, err);
-    else if (mt_search_part_may_overlap(part))
+    else if (mt_search_may_overlap(search, &part->costs))
         st = mt_forms_choose(&forms, part->plan, step_s, &found, err);
     if (!st && found.nranks) complete(&found, part->plan);
     mt_arena_release(&found.arena);

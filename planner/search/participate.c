@@ -355,7 +355,7 @@ static enum mt_status may_beat_known(struct participation *p) {
     if (st || !(p->search->known_s > 0)) return st;
     double bound_s = INFINITY;
     bool given = p->search->fixed.decisions.overlapped > 0;
-    bool any = mt_search_is_open(p->search) || given || mt_search_may_overlap(p->search);
+    bool any = mt_search_is_open(p->search) || given || mt_search_may_overlap(p->search, p->search->costs);
     if (any && (st = mt_search_bound_all(p, &p->part, &bound_s))) return st;
     return beats_known(p, "no plan", fmin(p->bound_s, bound_s));
 }
