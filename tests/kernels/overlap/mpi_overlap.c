@@ -63,19 +63,27 @@ enum { FEW = 2 };
 enum { FEW = 3 };
 #endif
 
+/* Whether a backend multiplies tiles of the problem: oneDNN those of some types, and of bf16 on some CPUs. */
+static bool multiplies(const struct mt_backend *backend, const struct mt_overlap *p) {
+    struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1, .out_acc = true, .tf32 = p->tf32};
+    struct mt_tensor tensors[3];
+    for (int i = 0; i < 3; i++) tensors[i] = (struct mt_tensor){.type = p->type, .naxes = 2, .extent = {1, 1}};
+    tensors[2].type = mt_type_acc(p->type);
+    struct mt_call tile = {
+        .kind = MT_OP_matmul, .attr = &attr, .nin = 2, .nout = 1, .in = tensors, .out = tensors + 2};
+    return backend->supports(&tile);
+}
+
 /* A job with an epilogue, by plain C and by oneDNN. */
 static void test_epilogue(struct mt_comm *comm, const struct job *without, enum mt_op_kind epilogue, int number,
                           int n) {
-    static const enum mt_type dnnl_types[] = {MT_F32, MT_BF16};
     struct mt_err err = MT_ERR_INIT;
     const struct mt_backend *dnnl = mt_backend_onednn(&err);
     struct job job = *without;
-    bool has = false;
-    for (int t = 0; t < 2; t++) has |= job.problem.type == dnnl_types[t] && !job.problem.tf32;
     job_end(&job, epilogue);
     test_job(comm, &job, &mt_backend_c, number, n);
     if (job.problem.type == MT_BF16) job.slack = 0x1p-10; /* a few products are added in f16 (half.h) */
-    if (dnnl && has) test_job(comm, &job, dnnl, number, n);
+    if (dnnl && multiplies(dnnl, &job.problem)) test_job(comm, &job, dnnl, number, n);
 }
 
 /* A gather with each epilogue, of whole rows and of slabs as the job has them, and of joint tiles. */
