@@ -28,7 +28,7 @@ static const double fused_tile_s = 2.2e-6;
 static const double launch_s = 9e-6, launch_of_flags_s = 4e-6, idle_sums_s = 20e-6, idle_flags_s = 14e-6;
 /* What flags of sums take beyond that: the part that delays tiles, where tiles add, and where movers do; and of the
  * latter where all rows are added; the least. */
-static const double flags_part[MT_OVERLAP_NFORMS] = {0, 0.2, 0.5}, moved_flags_part = 0.7, direct_part = 0.8,
+static const double flags_part[MT_OVERLAP_NFORMS] = {0, 0.2, 0.5}, moved_flags_part = 0.7, direct_part = 0.6,
                     least_latency_s = 2e-6;
 /* A sum beside its bytes, and the least rate of what adds it. */
 static const double sum_s = 0.05e-6, least_sum_Bps = 40e9;
@@ -39,12 +39,18 @@ static const double stores_rate = 0.93, direct_rate = 0.87, engine_begin_s = 2.2
  * slabs come later, by slab_bytes_s over the bytes of a row. */
 static const double row_bytes = 300, whole_row_bytes = 4096, slab_bytes_s = 5e-3;
 /* How many times as long tiles take in a kernel beside copy engines, and while these put; and where slabs are rotated,
- * so that tiles read other parts of B at a time. */
+ * so that tiles read other parts of B at a time. Large tiles were measured in a kernel that puts, where they have less
+ * memory, so beside copy engines they take no longer. */
 static const double beside_engines = 1.03, engines_slowdown = 1.05, in_rotation = 1.02;
 /* How many times as long tiles take where some add, and while tiles are sent; how many times as long these take to be
- * sent. What a tile that adds takes longer after another one that does. What all tiles take longer beside movers. */
+ * sent. What a tile that adds takes longer after another one that does. What all tiles take longer beside movers; and
+ * small ones where they are sent, or added. */
 static const double beside_sums = 1.04, beside_sent = 1.08, sent_beside[MT_OVERLAP_NFORMS] = {1, 1.25, 1.1},
-                    adds_s[MT_OVERLAP_NFORMS] = {0, 1e-6, 6e-6}, beside_movers_s = 2.5e-6;
+                    adds_s[MT_OVERLAP_NFORMS] = {0, 1e-6, 6e-6}, beside_movers_s = 2.5e-6, small_sent_s = 0.6e-6;
+
+static bool is_large(const struct mt_overlap *p) {
+    return p->tile[0] * p->tile[1] > 128 * 192;
+}
 
 static bool same_tiles(const struct mt_overlap *a, const struct mt_overlap *b) {
     return a->tile[0] == b->tile[0] && a->tile[1] == b->tile[1] && mt_overlap_fused_few(a) == mt_overlap_fused_few(b);
@@ -79,6 +85,7 @@ static struct own find_own(const struct mt_bench_case *c, const struct mt_overla
         tiles_s += beside_movers_s;
     if (!mt_overlap_fused_few(p)) own.begin_s = fmin(launch_s, tiles_s / 3);
     own.each_s = (tiles_s - own.begin_s) / fmax(1, ceil((double)ntiles / at_once));
+    if (p->form != MT_OVERLAP_GATHER && !is_large(p) && !mt_overlap_fused_few(p)) own.each_s += small_sent_s;
     if (sums)
         own.memory_Bps =
             mt_bench_bytes_of_sums(&sums->problem, &sums->schedule) / fmax(sums_s / 8, sums_s - idle_sums_s);
@@ -183,7 +190,7 @@ struct mt_bench_rates mt_bench_rates_of_fused(struct mt_bench_case *c, const str
     for (int r = 0; r < p->n; r++) {
         found.rates[r].egress_Bps = chunks.rates[r].egress_Bps,
         found.rates[r].ingress_Bps = chunks.rates[r].ingress_Bps;
-        found.rates[r].flops /= beside_engines;
+        if (!is_large(p)) found.rates[r].flops /= beside_engines;
         found.rates[r].put_s = fmax(engine_put_s, chunks.rates[r].put_s);
         found.rates[r].compute_slowdown = engines_slowdown;
         found.rates[r].put_slowdown = chunks.rates[r].put_slowdown;
