@@ -16,7 +16,7 @@
 /* What a rank tells the others, at the begin of its part of the host's window. */
 struct card {
     int64_t status;
-    bool lacks_atomics;
+    bool exports, lacks_atomics;
     char handle[MT_DEVICE_HANDLE_BYTES], text[440];
 };
 
@@ -138,7 +138,14 @@ static enum mt_status allocate(struct mt_window *window, struct mt_window_memory
     memory->part[mt_window_rank(window)] = parts->own;
     if ((st = zero(parts->device, parts->own, memory->size_bytes, err))) return st;
     if (mt_window_nranks(window) == 1) return MT_OK;
-    return mt_device_export(parts->device, parts->own, card->handle, err);
+    /* Of a failure the others of this host learn when they import. */
+    if (mt_device_export(parts->device, parts->own, card->handle, err)) {
+        mt_log(MT_LOG_INFO, "a window in this GPU's memory is not for others: %s", err->text);
+        *err = (struct mt_err)MT_ERR_INIT;
+        return MT_OK;
+    }
+    card->exports = true;
+    return MT_OK;
 }
 
 /* All ranks fail with the first failure. */
@@ -170,7 +177,8 @@ static enum mt_status import(struct mt_window *window, struct mt_window_memory *
         const struct card *card = mt_window_ptr(window, 0, r);
         void *part;
         if (r == parts->rank || !card) continue;
-        enum mt_status st = mt_device_import(parts->device, card->handle, &part, err);
+        enum mt_status st = card->exports ? mt_device_import(parts->device, card->handle, &part, err)
+                                          : mt_fail(err, MT_EMISSING, "it is not exported");
         if (st) {
             mt_err_context(err, "%s: reaching the memory of rank %d's GPU", mt_device_describe(parts->device),
                            mt_window_name(window, r));

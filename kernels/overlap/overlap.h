@@ -45,8 +45,9 @@
  * A gather's GEMM may have an epilogue, as fused_matmul has them (kernels/op/ops.def), and sums a bias. It is not of
  * the problem: schedules are the same without. Of a gather each rank applies it to a tile of its own columns when the
  * tile's sums are complete. Of sums, who adds the slots of a tile adds the bias of its columns too, in the accumulation
- * type, before the sum is rounded: the owner of the rows, of a direct reduce each rank; who copies a sum adds nothing.
- * So of a reduce all ranks have the bias, or none.
+ * type, before the sum is rounded (a GEMM that adds the peer's sums adds it to one of the two, which it rounds before,
+ * or to the rounded sum): the owner of the rows, of a direct reduce each rank; who copies a sum adds nothing. So of a
+ * reduce all ranks have the bias, or none.
  *
  *     struct mt_overlap problem = {MT_OVERLAP_GATHER, n,    m,       cols,       k,   rows, shares,
  *                                  MT_BF16, MT_BF16, MT_BF16, {128, 256}, 512};

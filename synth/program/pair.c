@@ -255,9 +255,14 @@ struct finding {
     int capacity, problems_capacity;
 };
 
+/* Of one problem, and one implementation, which depends on how the operands lie too: others leave other flags. */
 static bool same_region(const struct finding *f, int a, const struct mt_overlap *problems, const struct mt_pair *pair) {
     const struct mt_program *p = f->program;
     const struct mt_pair *other = &f->pairs->items[a];
+    bool transposed[2][3];
+    mt_pair_transposes(p, other, transposed[0]);
+    mt_pair_transposes(p, pair, transposed[1]);
+    if (memcmp(transposed[0], transposed[1], sizeof *transposed)) return false;
     if (memcmp(instr_of(p, other, other->collective)->group, instr_of(p, pair, pair->collective)->group,
                (size_t)p->nranks * sizeof(int)))
         return false;

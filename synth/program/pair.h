@@ -9,7 +9,8 @@
  *   transposed  the problem is that of the transposed GEMM, (A B)' = B' A': the columns of the result are scattered, or
  *               B is gathered
  *   region      memory in the window (kernels/window/window.h) for the flags and the staging of one problem. Pairs
- *               with the same problems, in all groups, share one: each run is the region's next epoch
+ *               with the same problems, in all groups, and operands that lie alike share one: each run is the region's
+ *               next epoch
  *
  *     struct mt_pairs pairs;
  *     mt_pairs_find(&program, &arena, &pairs);

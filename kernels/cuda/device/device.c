@@ -169,7 +169,7 @@ static void close_device(struct mt_device *base) {
     struct cuda_device *device = cuda_of(base);
     struct mt_err ignored = MT_ERR_INIT;
     if (device->cuda.context && !cuda_enter(&device->cuda, &ignored)) {
-        cuda_fused_forget(&device->cuda);
+        cuda_fused_forget(&device->cuda, NULL);
         cuda_jit_free(device->cuda.jit);
         if (device->tail) cuEventDestroy(device->tail);
         if (device->copies) cuStreamDestroy(device->copies);

@@ -45,10 +45,17 @@ static enum mt_status locate(const struct mt_overlap_call *call, struct cuda_ove
         overlap->parts[p] = part ? (CUdeviceptr)(part + call->base) : 0;
     }
     assert(overlap->me >= 0);
-    const struct mt_window_memory *memory = mt_window_attached(call->window);
-    overlap->lacks_atomics = memory && memory->lacks_atomics;
     overlap->epoch = overlap->parts[overlap->me] + (CUdeviceptr)mt_overlap_epoch_place(call->problem);
     return MT_OK;
+}
+
+/* Part of a run may be queued: the stream then waits for that too, and runs no more, for epochs may differ from what
+ * the GPU has counted. A capture is dropped as a whole. */
+static void broken(struct cuda_overlaps *o, const struct cuda_queue *queue) {
+    CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (cuStreamIsCapturing(queue->stream, &capturing) || capturing != CU_STREAM_CAPTURE_STATUS_NONE) return;
+    if (!cuEventRecord(o->joint, o->moves)) cuStreamWaitEvent(queue->stream, o->joint, CU_EVENT_WAIT_DEFAULT);
+    o->failed = true;
 }
 
 enum mt_status cuda_overlaps_queue(struct cuda_overlaps *o, const struct cuda_queue *queue,
@@ -72,7 +79,9 @@ enum mt_status cuda_overlaps_queue(struct cuda_overlaps *o, const struct cuda_qu
         .joint = o->joint};
     if ((st = locate(call, &overlap, err))) return st;
     st = cuda_overlap_run(queue, &overlap, call->how, err);
+    if (st == MT_EINPUT) return st; /* nothing runs it, and nothing is queued */
     *call->epoch = epoch;
+    if (st) broken(o, queue);
     return st;
 }
 

@@ -179,8 +179,8 @@ enum mt_status cuda_stream_sync(struct mt_stream *stream, double deadline_s, str
     if (st == MT_ESTALL) return st;
     pthread_mutex_lock(&s->device->lock);
     drop(s, s->submitted);
-    pthread_mutex_unlock(&s->device->lock);
     if (!st) s->overlaps.window = s->one_sided.window = NULL; /* they may be freed now */
+    pthread_mutex_unlock(&s->device->lock);
     if (!st) st = cuda_times_resolve(&s->times, err);
     reported = cuda_stream_take_error(stream, &first);
     if (!reported) return st;

@@ -12,6 +12,7 @@
 #include "kernels/base/arena.h"
 #include "kernels/cuda/nccl/call.h"
 #include "kernels/cuda/nccl/comm.h"
+#include "kernels/cuda/overlap/fused.h"
 
 /* ---- errors ---- */
 
@@ -386,6 +387,7 @@ void cuda_stream_free(struct mt_stream *stream) {
         if (s->queue.stream) cuda_times_release(&s->times);
         cuda_pipeline_release(&s->pipeline);
         cuda_overlaps_release(&s->overlaps);
+        if (s->queue.stream) cuda_fused_forget(s->queue.cuda, s->queue.stream);
         cuda_one_sided_release(&s->one_sided);
         for (int i = 0; i < CUDA_NCLOCKS; i++)
             if (s->clock_sent[i]) cuEventDestroy(s->clock_sent[i]);

@@ -153,21 +153,23 @@ static enum mt_status load(struct run *run, enum mt_type type, struct mt_err *er
 static enum mt_status begin(const struct run *run, struct mt_err *err) {
     CUdeviceptr epoch = run->engines->parts[run->engines->me] + EPOCH_AT, words = word_at(run->engines, 0);
     int64_t pieces = run->list.npieces;
-    return cuda_launch(run->queue, run->kernels.begin, 1, THREADS, 0, (void *[]){&epoch, &words, &pieces}, err);
+    void *arguments[] = {&epoch, &words, &pieces, (void *)(uintptr_t)&run->watch};
+    return cuda_launch(run->queue, run->kernels.begin, 1, THREADS, 0, arguments, err);
 }
 
 /* For the flags of each of the step's peers. */
 static enum mt_status await(const struct run *run, const struct mt_engine_step *step, struct mt_err *err) {
     const struct cuda_engines *e = run->engines;
     struct flags f = {.flag = {0}};
-    CUdeviceptr epoch = e->parts[e->me] + EPOCH_AT;
+    CUdeviceptr epoch = e->parts[e->me] + EPOCH_AT, words = word_at(e, 0);
+    int64_t pieces = run->list.npieces;
     int n = 0, before = step->what == MT_ENGINE_ROOM && step->piece < MT_ENGINE_SLOTS;
     uint64_t piece = (uint64_t)(step->what == MT_ENGINE_ROOM ? step->piece - MT_ENGINE_SLOTS : step->piece) + 1;
     for (int r = 0; r < e->n; r++)
         if (step->peers >> r & 1)
             f.flag[n++] = step->what == MT_ENGINE_ROOM ? emptied_at(e, e->me, r) : arrived_at(e, e->me, r);
     return cuda_launch(run->queue, run->kernels.await, 1, 32, 0,
-                       (void *[]){&f, &n, &epoch, &piece, &before, (void *)&run->watch}, err);
+                       (void *[]){&f, &n, &epoch, &piece, &before, &words, &pieces, (void *)&run->watch}, err);
 }
 
 static enum mt_status raise(const struct run *run, CUdeviceptr flag, int word, struct mt_err *err) {

@@ -6,12 +6,15 @@
 constexpr int RANKS = 8, PIECE_BITS = 20, SEGMENTS = 96, THREADS = 256;
 constexpr u64 END = (1 << PIECE_BITS) - 1;
 
-/* Count the epoch up, and write flags' values to words: of the end, and of `pieces` pieces. One block. */
-extern "C" __global__ void engine_begin(u64 *epoch, u64 *words, i64 pieces) {
+/* Count the epoch up, and write flags' values to words: of the end, and of `pieces` pieces; or zeros, if someone has
+ * given up: then nothing more is told. One block. */
+extern "C" __global__ void engine_begin(u64 *epoch, u64 *words, i64 pieces, const __grid_constant__ watch w) {
     u64 now = *epoch + 1;
     __syncthreads();
     if (threadIdx.x == 0) *epoch = now;
-    for (i64 i = threadIdx.x; i <= pieces; i += blockDim.x) words[i] = now << PIECE_BITS | (i ? (u64)i : END);
+    bool tells = !word_load(w.aborted);
+    for (i64 i = threadIdx.x; i <= pieces; i += blockDim.x)
+        words[i] = tells ? now << PIECE_BITS | (i ? (u64)i : END) : 0;
 }
 
 struct flags {
@@ -19,17 +22,20 @@ struct flags {
 };
 
 /* Until each flag has `piece` of this epoch; or the end of the one before (`before`), which the first has not. A
- * message that has been given up goes on at once: its results are not used. One warp. */
+ * message that has been given up goes on at once: its results are not used, and words[pieces + 1] are 0, so that peers
+ * are told nothing more. One warp. */
 extern "C" __global__ void __launch_bounds__(32)
-    engine_await(const __grid_constant__ flags f, int n, const u64 *epoch, u64 piece, int before,
-                 const __grid_constant__ watch w) {
+    engine_await(const __grid_constant__ flags f, int n, const u64 *epoch, u64 piece, int before, u64 *words,
+                 i64 pieces, const __grid_constant__ watch w) {
     __shared__ u32 claims;
-    int i = threadIdx.x;
+    int i = threadIdx.x, fine = 1;
     if (!i) claims = 0;
     __syncthreads();
     u64 now = *epoch, least = before ? (now - 1) << PIECE_BITS | END : now << PIECE_BITS | piece;
-    if (i >= n || (before && now == 1)) return;
-    wait<THREAD>(f.flag[i], least, w, [] { return !atomicAdd(&claims, 1); });
+    if (i < n && !(before && now == 1))
+        fine = wait<THREAD>(f.flag[i], least, w, [] { return !atomicAdd(&claims, 1); });
+    if (__all_sync(~0u, fine)) return;
+    for (i64 at = i; at <= pieces; at += 32) words[at] = 0;
 }
 
 struct segment {

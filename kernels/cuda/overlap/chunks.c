@@ -31,6 +31,8 @@ static enum mt_status await(const struct run *run, const struct cuda_queue *queu
     struct flags f = {.count = {0}};
     CUfunction kernel;
     CUdeviceptr epoch = run->base.o->epoch;
+    void *words = run->base.scratch.words;
+    int64_t nwords = run->chunks.most_flags;
     enum mt_status st = await_kernel(run, &kernel, err);
     for (int w = first, n = 0; w < first + count && !st; w++) {
         const struct mt_overlap_wait *wait = &run->chunks.waits[w];
@@ -41,7 +43,7 @@ static enum mt_status await(const struct run *run, const struct cuda_queue *queu
         }
         if (n < CUDA_OVERLAP_WAITS && (!n || w + 1 < first + count)) continue;
         st = cuda_launch(queue, kernel, 1, CUDA_OVERLAP_WAITS, 0,
-                         (void *[]){&f, &n, &epoch, (void *)&run->base.o->watch}, err);
+                         (void *[]){&f, &n, &epoch, &words, &nwords, (void *)&run->base.o->watch}, err);
         n = 0;
     }
     return st;
@@ -108,11 +110,11 @@ static enum mt_status queue_chunks(struct run *run, struct mt_err *err) {
     return st ? st : cuda_overlap_fork(&run->base, err) ? err->status : cuda_overlap_join(&run->base, err);
 }
 
-/* Flags are set to the epoch, not counted up; and what a rank puts to itself is copied on a stream beside, for which
- * its own tiles do not wait. */
+/* Flags are set to the epoch, not counted up; and what a rank puts to itself, as for joint tiles, is copied on a stream
+ * beside, for which its own tiles do not wait. */
 static bool can(const struct cuda *cuda, const struct cuda_overlap *o) {
     const struct mt_overlap_schedule *s = o->schedule;
-    bool may = cuda_overlap_computes(o->problem);
+    bool may = cuda_overlap_computes(o->problem) && !o->problem->joint; /* all ranks say the same */
     (void)cuda;
     for (int w = 0; w < s->nwaits && may; w++) may = s->waits[w].count == 1;
     for (int j = 0; j < s->nputs && may; j++) may = s->puts[j].peer != o->me || !s->puts[j].rows;

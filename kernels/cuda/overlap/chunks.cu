@@ -13,14 +13,19 @@ struct flags {
 };
 
 /* Until each flag has the count of this epoch, or of the one before. A run that has given up goes on at once: its
- * results are not used. */
+ * results are not used; and it tells peers nothing more: words[nwords], which copy engines put into their flags, are 0.
+ */
 extern "C" __global__ void __launch_bounds__(WAITS)
-    overlap_await(const __grid_constant__ flags f, int n, const u64 *epoch, const __grid_constant__ watch w) {
+    overlap_await(const __grid_constant__ flags f, int n, const u64 *epoch, u64 *words, i64 nwords,
+                  const __grid_constant__ watch w) {
     __shared__ u32 claims;
-    int i = threadIdx.x;
+    int i = threadIdx.x, fine = 1;
     if (!i) claims = 0;
     __syncthreads();
-    if (i < n) wait<THREAD>(f.flag[i], (*epoch - f.lag[i]) * f.count[i], w, [] { return !atomicAdd(&claims, 1); });
+    if (i < n)
+        fine = wait<THREAD>(f.flag[i], (*epoch - f.lag[i]) * f.count[i], w, [] { return !atomicAdd(&claims, 1); });
+    if (__syncthreads_and(fine)) return;
+    for (i64 at = i; at < nwords; at += WAITS) words[at] = 0;
 }
 
 #ifndef BIAS

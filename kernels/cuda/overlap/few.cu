@@ -115,7 +115,7 @@ __device__ inline void put_rows(const run &r, const few &f, int mover, int i) {
         put_words((uint4 *)((TYPE *)(c.part[put.peer] + c.staged[r.copy]) + (i64)(f.row + put.first) * c.k),
                   (const uint4 *)(c.a + (i64)put.first * c.k), put.words, mover);
         asm volatile("bar.sync 1, %0;" ::"n"(MOVERS) : "memory");
-        if (mover == 0) word_add((u64 *)(c.part[put.peer] + f.flag) + put.number, 1);
+        if (mover == 0) word_set((u64 *)(c.part[put.peer] + f.flag) + put.number, r.epoch);
         if (mover == 32) next = (int)atomicAdd(c.work + PIECES, 1);
         asm volatile("bar.sync 1, %0;" ::"n"(MOVERS) : "memory");
         i = next;

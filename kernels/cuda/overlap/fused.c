@@ -67,7 +67,11 @@ static enum mt_status upload(const struct cuda_fused_tables *t, struct kept *kep
     for (int i = 0; i < 5; i++)
         if (part[i].bytes) memcpy(image + kept->at[i], part[i].rows, (size_t)part[i].bytes);
     CUresult result = cuMemAlloc(&kept->memory, (size_t)end);
-    if (!result && (result = cuMemcpyHtoD(kept->memory, image, (size_t)end))) cuMemFree(kept->memory);
+    bool made = !result;
+    if (!result) result = cuMemcpyHtoD(kept->memory, image, (size_t)end);
+    /* From pageable memory it may return before all is there, and no stream of ours awaits the default one. */
+    if (!result) result = cuStreamSynchronize(CU_STREAM_LEGACY);
+    if (result && made) cuMemFree(kept->memory);
     free(image);
     kept->ntiles = t->ntiles, kept->nboxes = t->nboxes;
     kept->nputs = t->nputs, kept->npieces = t->npieces;
@@ -117,10 +121,10 @@ static enum mt_status find(const struct cuda_queue *queue, const struct cuda_ove
     return st;
 }
 
-void cuda_fused_forget(const struct cuda *cuda) {
+void cuda_fused_forget(const struct cuda *cuda, CUstream stream) {
     pthread_mutex_lock(&lock);
     for (struct kept **at = &all_kept, *k; (k = *at);) {
-        if (k->opening != cuda->opening) {
+        if (k->opening != cuda->opening || (stream && k->stream != stream)) {
             at = &k->next;
             continue;
         }
@@ -154,7 +158,7 @@ bool cuda_fused_serves(const struct cuda *cuda, const struct mt_overlap *problem
 
 static bool can(const struct cuda *cuda, const struct cuda_overlap *o) {
     const struct mt_overlap_operands *x = o->operands;
-    return !o->lacks_atomics && has_tile(cuda, o->problem, o->me) &&
+    return has_tile(cuda, o->problem, o->me) &&
            mt_overlap_fused_serves(o->problem, o->me, x->trans_a, x->trans_b, x->trans_out) && lies_well(x->a) &&
            lies_well(x->b) && lies_well(x->out) && lies_well(x->whole) && lies_well(x->extra) && lies_well(x->pre);
 }

@@ -15,8 +15,8 @@ struct cuda_fused_call {
     CUdeviceptr bias;
 };
 
-/* Free the tables on the device, which will be closed. */
-void cuda_fused_forget(const struct cuda *cuda);
+/* Free the tables of a stream, which is idle and will be freed; null: of all on the device, which will be closed. */
+void cuda_fused_forget(const struct cuda *cuda, CUstream stream);
 
 /* mt_device_overlaps, in one kernel. */
 bool cuda_fused_serves(const struct cuda *cuda, const struct mt_overlap *problem, int me);

@@ -66,5 +66,6 @@ enum mt_status cuda_overlap_begin(const struct cuda_queue *queue, const struct c
     CUdeviceptr epoch = o->epoch;
     CUfunction kernel;
     enum mt_status st = cuda_kernel(queue->cuda, "overlap", "", "overlap_begin", 0, &kernel, err);
-    return st ? st : cuda_launch(queue, kernel, 1, THREADS, 0, (void *[]){&epoch, &words, &count}, err);
+    void *arguments[] = {&epoch, &words, &count, (void *)&o->watch};
+    return st ? st : cuda_launch(queue, kernel, 1, THREADS, 0, arguments, err);
 }

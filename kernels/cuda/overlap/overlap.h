@@ -14,8 +14,8 @@
  * wait is for (e - lag) * count, and the epoch is a word of this GPU's memory that kernels of the run count up. So
  * captured runs replay; captures are made for both parities (launcher/execute/replay.c).
  *
- * One implementation runs a problem on its memory from epoch 1 on: they leave different flags. By chunks nothing raises
- * what a rank would await of itself, nor by NCCL any flag at all. */
+ * One implementation runs a problem on its memory from epoch 1 on, since by NCCL no flag is raised. What it takes to
+ * choose one is the same in all runs on that memory: the problem, and how the operands lie (mt_pairs_find). */
 #ifndef MT_KERNELS_CUDA_OVERLAP_OVERLAP_H
 #define MT_KERNELS_CUDA_OVERLAP_OVERLAP_H
 
@@ -34,7 +34,6 @@ struct cuda_overlap {
     /* By place: where the problem's part of each rank's window begins, as this GPU maps it; its own included. Buffers
      * are at mt_overlap_place, flags at mt_overlap_flag_place. 0: out of reach. */
     CUdeviceptr parts[CUDA_OVERLAP_RANKS];
-    bool lacks_atomics;      /* of the window: one kernel raises peers' flags by additions, copies set them */
     struct mt_comm *comm;    /* NCCL's, which reaches all; or null */
     const int *ranks;        /* its ranks, by place; null: the same */
     CUdeviceptr epoch;       /* u64: of the last run; this one counts it up */
@@ -56,7 +55,8 @@ struct cuda_overlap_impl {
 };
 extern const struct cuda_overlap_impl cuda_overlap_chunks, cuda_overlap_fused, cuda_overlap_waves;
 
-/* Queue the kernel that counts the epoch up, and writes it to words[count] of this GPU's memory (count may be 0). */
+/* Queue the kernel that counts the epoch up, and writes it to words[count] of this GPU's memory (count may be 0); 0 if
+ * someone has given up. */
 enum mt_status cuda_overlap_begin(const struct cuda_queue *queue, const struct cuda_overlap *overlap, void *words,
                                   int64_t count, struct mt_err *err);
 

@@ -18,15 +18,15 @@
  *     proxy_fence(); signal<THREAD>(...);
  *     wait<THREAD>(...); proxy_fence(); bulk_get(...);
  *
- * No spin is without end: each polls an abort word of this GPU's memory, that any rank may set, and the GPU's clock.
- * One that gives up sets the word, and says in `stalled` what it waited for. */
+ * No spin is without end: each polls an abort word, which this rank's host sets when another rank has given up, and the
+ * GPU's clock. One that gives up sets the word, and says in `stalled` what it waited for. */
 #ifndef MT_KERNELS_CUDA_WINDOW_WINDOW_CUH
 #define MT_KERNELS_CUDA_WINDOW_WINDOW_CUH
 
 enum level { THREAD, WARP, BLOCK };
 
 struct watch {
-    u64 *aborted; /* of this GPU; 0: nobody has given up */
+    u64 *aborted; /* of this rank; 0: nobody has given up */
     /* [3]: the signal's address, its value, what it was compared with; [4]: the tag, if there is one; then what the
      * kernel's claim() has to say. */
     u64 *stalled;

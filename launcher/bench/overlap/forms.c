@@ -78,8 +78,7 @@ static void add_form(struct mt_bench_case *c, const struct mt_overlap *problem) 
 
 /* Whether the devices of all ranks run it. Collective. */
 static bool all_overlap(const struct mt_bench_overlap *b, const struct mt_overlap *problem) {
-    int all = mt_device_overlaps(b->device, problem, b->rank) &&
-              !(b->lacks_atomics && problem->how == MT_OVERLAP_FUSED);
+    int all = mt_device_overlaps(b->device, problem, b->rank);
     MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
     return all;
 }

@@ -24,7 +24,6 @@ struct mt_bench_overlap {
     const char *kind;       /* of device */
     enum mt_type precision; /* of operands, results, and what is sent */
     bool tf32, f32_sums;
-    bool lacks_atomics; /* of windows: nothing runs in one kernel */
     int rank, nranks;
     struct mt_plan *plan;        /* or null; */
     struct mt_overlap *problems; /* a problem of each shape of it; whether its A, B and result lie transposed */

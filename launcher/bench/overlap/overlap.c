@@ -38,16 +38,6 @@ static enum mt_status open_streams(struct mt_bench_overlap *b, struct mt_err *er
     return mt_agree(MPI_COMM_WORLD, st, err);
 }
 
-static enum mt_status look_at_window(struct mt_bench_overlap *b, struct mt_err *err) {
-    struct mt_window *window;
-    enum mt_status st = mt_device_window_new(b->device, b->wire, 1, b->options->deadline_s, &window, err);
-    if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
-    const struct mt_window_memory *memory = mt_window_attached(window);
-    b->lacks_atomics = memory && memory->lacks_atomics;
-    mt_window_free(window);
-    return MT_OK;
-}
-
 static enum mt_status open_device(struct mt_bench_overlap *b, struct mt_err *err) {
     const struct mt_bench_overlap_options *o = b->options;
     double speed;
@@ -71,7 +61,6 @@ enum mt_status mt_bench_overlap_open(struct mt_bench_overlap *b, struct mt_err *
     if (!b->device && (st = open_device(b, err))) return st;
     if ((st = open_streams(b, err))) return st;
     if (!b->wire && (st = mt_rank_wire_open(MPI_COMM_WORLD, b->kind, o->deadline_s, &b->wire, err))) return st;
-    if ((st = look_at_window(b, err))) return st;
     b->group = mt_new(&b->arena, int, b->nranks);
     for (int r = 0; r < b->nranks; r++) b->group[r] = r;
     return MT_OK;

@@ -16,6 +16,7 @@ struct mt_loverlapped { /* of a rank */
     int region;
     int64_t window_at;
     int bias; /* of sums: a program value, or -1 */
+    bool transposed[3];
 };
 
 struct sources {
@@ -290,7 +291,8 @@ enum mt_status mt_lchecker_keep_overlap(struct mt_lchecker *c, int k) {
                                     .group = COPY(&c->arena, l->group, n),
                                     .region = l->overlap->region,
                                     .window_at = l->overlap->window_at,
-                                    .bias = mt_linstr_sums(l) ? mt_linstr_extra(l) : -1};
+                                    .bias = mt_linstr_sums(l) ? mt_linstr_extra(l) : -1,
+                                    .transposed = {l->overlap->trans_a, l->overlap->trans_b, l->overlap->trans_out}};
     kept->problem.rows = COPY(&c->arena, kept->problem.rows, n);
     kept->problem.shares = COPY(&c->arena, kept->problem.shares, n);
     kept->schedule.tiles = COPY(&c->arena, s->tiles, s->ntiles);
@@ -339,7 +341,8 @@ static bool known(const struct mt_lchecker *c, int k, const struct mt_loverlappe
 }
 
 /* Instructions of one region have one problem and one schedule, so that each run is its next epoch: what is proven of a
- * schedule's epochs says nothing of two schedules in turns. Of two regions, no memory in common. */
+ * schedule's epochs says nothing of two schedules in turns, nor of two implementations, which leave other flags. Of two
+ * regions, no memory in common. */
 static enum mt_status check_regions(struct mt_lchecker *c, int k) {
     int n = c->program->nranks;
     for (int i = 0; i < k; i++) {
@@ -352,6 +355,9 @@ static enum mt_status check_regions(struct mt_lchecker *c, int k) {
                        !memcmp(a->group, b->group, (size_t)a->problem.n * sizeof *a->group);
             if (a->region == b->region && !one)
                 return mt_lchecker_refuse(c, "another problem has the same part of the window");
+            if (one && memcmp(a->transposed, b->transposed, sizeof a->transposed))
+                return mt_lchecker_refuse(c, "another one whose operands lie otherwise, for which devices may have "
+                                             "another implementation, has the same part of the window");
             if (one && !same_schedule(&a->schedule, &b->schedule))
                 return mt_lchecker_refuse(c, "another schedule of the problem has the same part of the window");
             for (int y = 0; y < n && a->region != b->region; y++)

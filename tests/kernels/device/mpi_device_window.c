@@ -10,6 +10,7 @@
 #include "tests/check.h"
 
 static int rank, nranks, forgotten, blind = -1, apart = -1; /* blind: the rank that cannot map others' memory */
+static int closed = -1;                                     /* the rank whose device does not export its memory */
 static char mapped[8];
 
 static enum mt_status give(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err) {
@@ -31,7 +32,8 @@ static enum mt_status copy_in(struct mt_device *device, void *to, const void *fr
 }
 
 static enum mt_status tell(struct mt_device *device, void *memory, void *handle, struct mt_err *err) {
-    (void)device, (void)memory, (void)err;
+    (void)device, (void)memory;
+    if (rank == closed) return mt_fail(err, MT_ESYSTEM, "no handles");
     memset(handle, rank + 1, MT_DEVICE_HANDLE_BYTES);
     return MT_OK;
 }
@@ -100,6 +102,21 @@ static void test_window(struct mt_comm *comm, int unable) {
     CHECK_EQ(forgotten - before, unable < 0 ? nranks - 1 : 0);
 }
 
+/* Memory that is not exported is out of the others' reach; no rank fails. */
+static void test_closed(struct mt_comm *comm) {
+    struct mt_device device = {.class = &class, .description = "a pretended device"};
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_window *window;
+    blind = -1;
+    for (closed = 0; closed < nranks; closed++) {
+        CHECK_OK(mt_device_window_new(&device, comm, 4096, 10, &window, &err), err);
+        for (int r = 0; r < nranks; r++) CHECK_EQ(mt_device_window_part(window, r) != NULL, r == rank);
+        CHECK_OK(mt_window_barrier(window, &err), err);
+        mt_window_free(window);
+    }
+    closed = -1;
+}
+
 int main(int argc, char **argv) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_comm *comm;
@@ -114,6 +131,7 @@ int main(int argc, char **argv) {
     test_window(comm, 0);
     test_window(comm, 1);
     test_atomics(comm);
+    test_closed(comm);
     mt_comm_free(comm);
     MPI_Finalize();
     return 0;

@@ -327,6 +327,39 @@ static void test_hosts(void) {
     mt_cluster_free(c);
 }
 
+/* Of a GPT's weights both of an MLP's are of one problem, one of them transposed: they have no region in common, for a
+ * device may run one in one kernel and the other by chunks. */
+static void test_regions(void) {
+    struct mt_cluster *c = measured("h200:1x3", 3.9e11, quick);
+    struct mt_plan_found found =
+        plan_of(c, "gpt2:layers=8,heads=4,embed=64,context=64,vocab=256", 15, MT_OVERLAPPED_ALL, "zero3");
+    struct mt_planned planned;
+    struct mt_pairs pairs;
+    int alike = 0, otherwise = 0;
+    CHECK_OK(mt_planned_graph(found.plan, &planned, &err), err);
+    CHECK_OK(mt_planned_program(found.plan, &planned, &err), err);
+    mt_pairs_find(&planned.program, &planned.arena, &pairs);
+    for (int i = 0; i < pairs.count; i++)
+        for (int k = 0; k < i; k++) {
+            struct mt_overlap problem[2];
+            bool transposed[2][3];
+            int *group;
+            for (int j = 0; j < 2; j++) {
+                const struct mt_pair *pair = &pairs.items[j ? k : i];
+                mt_pair_problem(&planned.program, pair, 0, &planned.arena, &problem[j], &group);
+                mt_pair_transposes(&planned.program, pair, transposed[j]);
+            }
+            if (!mt_overlap_equal(&problem[0], &problem[1])) continue;
+            bool lie_alike = !memcmp(transposed[0], transposed[1], sizeof *transposed);
+            CHECK_EQ(pairs.items[i].region == pairs.items[k].region, lie_alike);
+            alike += lie_alike, otherwise += !lie_alike;
+        }
+    CHECK(alike > 10 && otherwise > 10, "%d pairs lie alike, %d otherwise", alike, otherwise);
+    mt_planned_release(&planned);
+    mt_plan_found_release(&found);
+    mt_cluster_free(c);
+}
+
 /* GPUs of other architectures lack the fused kernel, and take chunks: groups, or as they cut them where no row says
  * more.
  */
@@ -467,6 +500,7 @@ int main(void) {
     test_asked();
     test_older();
     test_hosts();
+    test_regions();
     test_found();
     test_found_by_few_layers();
     test_subsets();

@@ -219,6 +219,33 @@ static void swap_flags(int instr, int to, int a, int b) {
     }
 }
 
+/* One of two instructions of one problem whose operands lie otherwise moves to the other's region, on all ranks:
+ * devices may run both by implementations that leave other flags. Returns how many. */
+static int test_turns_of_operands(const struct mt_program *p) {
+    struct mt_err err = MT_ERR_INIT;
+    int moved = 0;
+    lower_all(p, lower_options(true, 0));
+    for (int i = 0; i < truth.lowered[0]->ninstrs; i++)
+        for (int k = 0; k < i; k++) {
+            if (linstr(0, i)->what != MT_LOWERED_OVERLAP || linstr(0, k)->what != MT_LOWERED_OVERLAP) continue;
+            const struct mt_loverlap *a = linstr(0, i)->overlap, *b = linstr(0, k)->overlap;
+            bool alike = a->trans_a == b->trans_a && a->trans_b == b->trans_b && a->trans_out == b->trans_out;
+            if (alike || a->region == b->region || !mt_overlap_equal(&a->problem, &b->problem)) continue;
+            for (int r = 0; r < p->nranks; r++) {
+                const struct mt_loverlap *to = linstr(r, k)->overlap;
+                struct mt_loverlap *o = linstr(r, i)->overlap;
+                SET(o->region, to->region);
+                SET(o->window_at, to->window_at);
+            }
+            CHECK(!is_accepted(&err), "operands that lie otherwise, in one region");
+            CHECK(strstr(err.text, "part of the window"), "%s", err.text);
+            moved += strstr(err.text, "whose operands lie otherwise") != NULL;
+            take_back();
+        }
+    free_all();
+    return moved;
+}
+
 /* Schedules of one region take turns in its memory. */
 static void test_turns_of_schedules(const struct mt_program *p, int counts[2]) {
     struct mt_err err = MT_ERR_INIT;
@@ -277,6 +304,7 @@ static void test_scratch_of_chunks(const struct mt_program *p) {
 
 static int epilogues[MT_OVERLAP_NFORMS][MT_NOPS], changed_epilogues[OVERLAP_EPILOGUE_CHANGES];
 static int schedule_turns[2], noverlapped[MT_OVERLAP_NFORMS], swapped_outputs, reduced_scratch, reordered[MT_NCOLLS];
+static int operand_turns;
 
 static void test_program(const char *name, const struct mt_program *p, bool fuse) {
     struct mt_err err = MT_ERR_INIT;
@@ -364,10 +392,7 @@ static void test_styles(double dropout, enum style first, enum style last) {
         choose_algorithms((enum style)style, &choice);
         CHECK_OK(mt_build(g, &choice, &program, &err), err);
         test_program(names[style], &program, true);
-        if (style >= OVERLAPPED) {
-            test_scratch_of_chunks(&program);
-            test_turns_of_schedules(&program, schedule_turns);
-        }
+        if (style >= OVERLAPPED) test_scratch_of_chunks(&program);
         if (dropout > 0 && (style == MICRO || style == WILD)) test_program(names[style], &program, false);
         if (dropout > 0 && (style == SHARDED || style == WILD)) {
             program.staging_bytes = 256;
@@ -388,16 +413,38 @@ static void test_styles(double dropout, enum style first, enum style last) {
     mt_graph_free(g);
 }
 
+/* Of two layers, whose instructions share regions. */
+static void test_turns(void) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_graph *g = training_graph("gpt2:layers=2,heads=2,embed=4,context=3,vocab=5,bias=1,tied=1", 5, 0);
+    for (int style = OVERLAPPED; style <= OVERLAPPED_REPLICAS; style++) {
+        struct mt_choice choice;
+        struct mt_program program;
+        make_choice(&arena, g, (enum style)style, &choice);
+        choose_algorithms((enum style)style, &choice);
+        CHECK_OK(mt_build(g, &choice, &program, &err), err);
+        test_turns_of_schedules(&program, schedule_turns);
+        operand_turns += test_turns_of_operands(&program);
+        mt_program_release(&program);
+    }
+    mt_arena_release(&arena);
+    mt_graph_free(g);
+    printf("flags exchanged: %d alone in their regions, %d in turns with others\n", schedule_turns[0],
+           schedule_turns[1]);
+    printf("moved to a region of operands that lie otherwise: %d\n", operand_turns);
+    CHECK(schedule_turns[1] > 0 && operand_turns > 0, "none in turns");
+}
+
 int main(void) {
     printf("seed %d\n", SEED);
+    test_turns();
     test_styles(0.1, ALL_REDUCE, OVERLAPPED_REPLICAS);
     test_styles(0, MICRO, MICRO); /* norms' gradients are biases' as well, and are summed where they are made */
     for (int form = 0; form < MT_OVERLAP_NFORMS; form++)
         printf("%s: %d\n", mt_overlap_name((enum mt_overlap_form)form), noverlapped[form]);
     for (int form = 0; form < MT_OVERLAP_NFORMS; form++)
         CHECK(noverlapped[form] > 0, "%s", mt_overlap_name((enum mt_overlap_form)form));
-    printf("flags exchanged: %d alone in their regions, %d in turns with others\n", schedule_turns[0],
-           schedule_turns[1]);
     for (int form = 0; form < MT_OVERLAP_NFORMS; form++)
         for (int e = 0; e < MT_NOPS; e++)
             if (epilogues[form][e])

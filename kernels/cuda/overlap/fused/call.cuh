@@ -109,8 +109,10 @@ __device__ inline bool await_together(const run &r, int first, int count) {
     __syncwarp(); /* what a lane has seen, all have */
     return fine;
 }
+/* A flag has one writer, which raises it once in an epoch: so it is set, as copy engines do, not added to, which over
+ * PCIe would not be atomic. */
 __device__ inline void raise(const run &r, const signal_row &flag) {
-    word_add((u64 *)(r.c.part[flag.peer] + flag.place), 1);
+    word_set((u64 *)(r.c.part[flag.peer] + flag.place), r.epoch);
 }
 __device__ inline void raise_all(const run &r, int first, int count) {
     for (int i = first; i < first + count; i++) raise(r, r.c.signals[i]);
