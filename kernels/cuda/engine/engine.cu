@@ -9,10 +9,11 @@ constexpr u64 END = (1 << PIECE_BITS) - 1;
 /* Count the epoch up, and write flags' values to words: of the end, and of `pieces` pieces; or zeros, if someone has
  * given up: then nothing more is told. One block. */
 extern "C" __global__ void engine_begin(u64 *epoch, u64 *words, i64 pieces, const __grid_constant__ watch w) {
+    __shared__ bool tells;
     u64 now = *epoch + 1;
+    if (threadIdx.x == 0) tells = !word_load(w.aborted);
     __syncthreads();
     if (threadIdx.x == 0) *epoch = now;
-    bool tells = !word_load(w.aborted);
     for (i64 i = threadIdx.x; i <= pieces; i += blockDim.x)
         words[i] = tells ? now << PIECE_BITS | (i ? (u64)i : END) : 0;
 }

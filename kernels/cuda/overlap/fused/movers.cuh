@@ -130,7 +130,6 @@ __device__ inline void copy_operand(const run &r, const box_row &box, const piec
 }
 
 __device__ inline void move_pieces(const run &r) {
-    int tells = -1; /* not known yet */
     for (;;) {
         int i = 0;
         if (threadIdx.x % 32 == 0) i = r.c.nputs + (int)atomicAdd(r.c.work + PIECES, 1);
@@ -145,10 +144,8 @@ __device__ inline void move_pieces(const run &r) {
         case COPY_OPERAND: copy_operand(r, box, p); break;
         }
         __syncwarp();
-        if (box.nsignals && threadIdx.x % 32 == 0 && is_last(r.c.work + DONE + p.box, (u32)box.pieces)) {
-            if (tells < 0) tells = !word_load(r.c.w.aborted); /* in a run before: peers are told nothing more */
-            if (tells) raise_all(r, box.first_signal, box.nsignals);
-        }
+        if (box.nsignals && threadIdx.x % 32 == 0 && is_last(r.c.work + DONE + p.box, (u32)box.pieces))
+            raise_all(r, box.first_signal, box.nsignals);
         __syncwarp();
     }
 }

@@ -137,16 +137,15 @@ __device__ inline void put_pieces(const run &r, putting &p, u32 room) {
     if (done.box != NONE) say(p, count++, done);
     say(p, count, {NONE});
 }
-/* Another: who has put the last piece of a box raises its flags, if nobody has given up in a run before. */
+/* Another: who has put the last piece of a box raises its flags. */
 __device__ inline void tell_pieces(const run &r, putting &p) {
-    bool lost = word_load(r.c.w.aborted);
     for (int count = 0;; count++) {
         int slot = count % SAYINGS;
         barrier_wait(shared_address(&p.said[slot]), (u32)(count / SAYINGS & 1));
         put_box box = p.box[slot];
         barrier_arrive(shared_address(&p.heard[slot]));
         if (box.box == NONE) return;
-        if (is_last(r.c.work + DONE + box.box, (u32)box.pieces) && !lost) raise_all(r, box.first_signal, box.nsignals);
+        if (is_last(r.c.work + DONE + box.box, (u32)box.pieces)) raise_all(r, box.first_signal, box.nsignals);
     }
 }
 

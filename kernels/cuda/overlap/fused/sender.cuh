@@ -84,7 +84,6 @@ __device__ inline void send_chunk(const run &r, const maps &maps, const tile_row
 __device__ inline void send_tiles(const run &r, const maps &maps, hand &h, u32 room) {
     place_of_hand from = {0, 0};
     int count[CONSUMERS] = {};
-    if (word_load(r.c.w.aborted)) h.lost = 1; /* in a run before */
     for (int turn = 0;; turn++, from.next()) {
         barrier_wait(shared_address(&h.full[from.slot]), from.parity);
         const tile_row t = h.tile[from.slot];
