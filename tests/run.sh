@@ -10,8 +10,8 @@ case "${1-}" in
   *) echo "usage: tests/run.sh [--all]" >&2 && exit 2 ;;
 esac
 summary=""
-scratch=$(mktemp)
-trap 'rm -f "$scratch"; printf "== times\n%s%-16s %5d s\n" "$summary" all "$SECONDS"' EXIT
+scratch=$(mktemp) built=$(mktemp)
+trap '[ -z "${builder-}" ] || kill -- "-$builder" 2>/dev/null; rm -f "$scratch" "$built"; printf "== times\n%s%-16s %5d s\n" "$summary" all "$SECONDS"' EXIT
 
 # What the processors have worked for this shell's children, in seconds, into $worked.
 count_work() {
@@ -34,20 +34,37 @@ timed install examples/install.sh build data test
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export CMAKE_GENERATOR=Ninja # of new build folders: make takes a fifth longer for so many programs
 jobs=$(nproc)
-failed=0
-for preset in ci sanitize; do
-  echo "== build: $preset"
-  cmake --preset "$preset" >/dev/null
-  target=run_$preset # programs of the tests that are run
+failed=0 builder=
+
+# build PRESET: programs of the tests that are run.
+build() {
+  local target=run_$1
   [ $only = 1 ] || target=all
-  timed "build $preset" cmake --build --preset "$preset" -j "$jobs" --target "$target"
-  echo "== test: $preset"
+  cmake --preset "$1" >/dev/null
+  nice cmake --build --preset "$1" -j "$jobs" --target "$target"
+}
+# test PRESET. False: some have failed.
+test_all() {
   # In quarters of a core: tests/CMakeLists.txt says how many a test takes.
-  label=()
-  [ $only = 0 ] || label=(-L "^$preset\$")
-  timed "test $preset" ctest --test-dir "build/$preset" "${label[@]}" --output-on-failure -j $((4 * jobs)) && continue
+  local label=()
+  [ $only = 0 ] || label=(-L "^$1\$")
+  echo "== test: $1"
+  timed "test $1" ctest --test-dir "build/$1" "${label[@]}" --output-on-failure -j $((4 * jobs))
+}
+
+echo "== build: ci"
+timed "build ci" build ci
+# What is under sanitizers is built beside the tests that are not, which often wait.
+set -m # in a group of its own, which can be ended
+build sanitize >"$built" 2>&1 &
+builder=$!
+set +m
+test_all ci || failed=1
+echo "== build: sanitize"
+timed "build sanitize" wait $builder || { cat "$built" && exit 1; }
+builder=
+if ! test_all sanitize; then # with the names of functions in the sanitizers' reports
+  ASAN_OPTIONS=symbolize=1 ctest --test-dir build/sanitize --output-on-failure --rerun-failed || true
   failed=1
-  [ "$preset" != sanitize ] || # with the names of functions in the sanitizers' reports
-    ASAN_OPTIONS=symbolize=1 ctest --test-dir "build/$preset" --output-on-failure --rerun-failed || true
-done
+fi
 exit $failed
