@@ -544,6 +544,18 @@ static inline int order_by_place(const void *left, const void *right) {
     return x != y ? (x > y) - (x < y) : (a->event > b->event) - (a->event < b->event);
 }
 
+/* Whether b may come before a: before[a][b], whose row of a is found once it is asked for. */
+static inline bool order_may_follow(struct orders *o, int a, int b, uint8_t *before, bool *known) {
+    uint8_t *row = before + (size_t)a * (size_t)o->nevents;
+    if (!known[a]) {
+        order_start_run(o, false, false);
+        order_rest(o, a, false, false, 0);
+        for (int e = 0; e < o->nevents; e++) row[e] = o->done[e];
+        known[a] = true;
+    }
+    return row[b];
+}
+
 /* The verdict over all orders. */
 static inline enum verdict orders_judge(struct orders *o) {
     for (int chain = 0; chain < 2; chain++) {
@@ -551,13 +563,8 @@ static inline enum verdict orders_judge(struct orders *o) {
         order_rest(o, -1, !chain, chain, 0);
         if (o->ndone < o->nevents || o->wrong) return WRONG;
     }
-    /* before[a][b]: b may come before a. */
     uint8_t *before = calloc((size_t)o->nevents * (size_t)o->nevents, 1);
-    for (int a = 0; a < o->nevents; a++) {
-        order_start_run(o, false, false);
-        order_rest(o, a, false, false, 0);
-        for (int b = 0; b < o->nevents; b++) before[a * o->nevents + b] = o->done[b];
-    }
+    bool *known = calloc((size_t)o->nevents, sizeof *known);
     qsort(o->touches, (size_t)o->ntouches, sizeof *o->touches, order_by_place);
     enum verdict verdict = RIGHT;
     int pairs = 0;
@@ -565,13 +572,13 @@ static inline enum verdict orders_judge(struct orders *o) {
         for (int j = i + 1; j < o->ntouches && verdict != WRONG && pairs < MOST_PAIRS; j++) {
             const struct touch *a = &o->touches[i], *b = &o->touches[j];
             if (a->rank != b->rank || a->buffer != b->buffer || a->copy != b->copy) break;
-            if (!order_meet(a, b) || !before[a->event * o->nevents + b->event] ||
-                !before[b->event * o->nevents + a->event])
+            if (!order_meet(a, b) || !order_may_follow(o, a->event, b->event, before, known) ||
+                !order_may_follow(o, b->event, a->event, before, known))
                 continue;
             pairs++;
             verdict = order_wrong_with(o, a->event, 0) || order_wrong_with(o, b->event, 0) ? WRONG : UNDECIDED;
         }
-    free(before);
+    free(before), free(known);
     for (uint64_t s = 1; s <= RANDOM_ORDERS && verdict == UNDECIDED; s++)
         if (order_wrong_with(o, -1, s)) verdict = WRONG;
     return verdict;
