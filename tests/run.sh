@@ -43,13 +43,13 @@ build() {
   cmake --preset "$1" >/dev/null
   nice cmake --build --preset "$1" -j "$jobs" --target "$target"
 }
-# test PRESET. False: some have failed.
+# test PRESET QUARTERS: of a core, given out for each of them; tests/CMakeLists.txt says how many a test takes. False: some
+# have failed.
 test_all() {
-  # In quarters of a core: tests/CMakeLists.txt says how many a test takes.
   local label=()
   [ $only = 0 ] || label=(-L "^$1\$")
   echo "== test: $1"
-  timed "test $1" ctest --test-dir "build/$1" "${label[@]}" --output-on-failure -j $((4 * jobs))
+  timed "test $1" ctest --test-dir "build/$1" "${label[@]}" --output-on-failure -j $(($2 * jobs))
 }
 
 echo "== build: ci"
@@ -59,11 +59,11 @@ set -m # in a group of its own, which can be ended
 build sanitize >"$built" 2>&1 &
 builder=$!
 set +m
-test_all ci || failed=1
+test_all ci 4 || failed=1
 echo "== build: sanitize"
 timed "build sanitize" wait $builder || { cat "$built" && exit 1; }
 builder=
-if ! test_all sanitize; then # with the names of functions in the sanitizers' reports
+if ! test_all sanitize 6; then # sanitized tests wait for longer; with the names of functions in the sanitizers' reports
   ASAN_OPTIONS=symbolize=1 ctest --test-dir build/sanitize --output-on-failure --rerun-failed || true
   failed=1
 fi

@@ -387,9 +387,11 @@ void cuda_fused_tables_make(const struct mt_overlap *p, int me, const struct mt_
     to->nwaits = s->nwaits, to->nsignals = s->nputs;
     to->waits = mt_new(&to->arena, struct wait_row, s->nwaits + of_tiles); /* a tile's may be there twice */
     to->signals = mt_new(&to->arena, struct signal_row, s->nputs);
-    for (int w = 0; w < s->nwaits; w++)
+    for (int w = 0; w < s->nwaits; w++) {
+        assert(s->waits[w].count == 1); /* flags are set */
         to->waits[w] = (struct wait_row){(int32_t)mt_overlap_flag_place(p, s->waits[w].flag), s->waits[w].count,
                                          s->waits[w].lag, s->waits[w].from, (int32_t)(s->waits[w].k / GEMM_SLAB)};
+    }
     for (int j = 0; j < s->nputs; j++)
         to->signals[j] = (struct signal_row){s->puts[j].peer, (int32_t)mt_overlap_flag_place(p, s->puts[j].flag)};
     if (mt_overlap_fused_few(p)) {
