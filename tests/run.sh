@@ -63,7 +63,8 @@ test_all ci 4 || failed=1
 echo "== build: sanitize"
 timed "build sanitize" wait $builder || { cat "$built" && exit 1; }
 builder=
-if ! test_all sanitize 6; then # sanitized tests wait for longer; with the names of functions in the sanitizers' reports
+# These wait for longer, so more run at a time. Those that fail run again, with functions' names in the reports.
+if ! test_all sanitize 6; then
   ASAN_OPTIONS=symbolize=1 ctest --test-dir build/sanitize --output-on-failure --rerun-failed || true
   failed=1
 fi
