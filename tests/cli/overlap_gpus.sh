@@ -34,3 +34,10 @@ sed -E '0,/("form": "reduce".*"by": ")[a-z]*".*\}/s//\1apart"}/' all.json >edite
 $MOTLEY plan --check edited.json -o apart.json >said.txt
 $MOTLEY show program apart.json --lowered >program.txt
 [ "$(grep -c '; overlapped: ' program.txt)" -lt "$count" ] || fail "none is apart of $count"
+
+# A plan that nobody has edited keeps its bytes, and so what it says of NCCL on its cluster.
+grep -q '"communicator_bytes": [1-9]' all.json || fail "no communicators: $(cat all.json)"
+for flag in '' --without-idle; do
+  $MOTLEY plan --check all.json $flag -o again.json >said.txt
+  cmp all.json again.json || fail "signed again with '$flag': $(cat said.txt)"
+done
