@@ -89,6 +89,23 @@ $MOTLEY show program none.json --lowered >program.txt
 ! grep -q '; overlapped: \|^window' program.txt || fail "something is overlapped"
 $MOTLEY show flag.json | has 'GEMMs' || fail "motley show does not tell"
 refused 2 'is not known' $MOTLEY plan $job --overlap sometimes -o x.json
+
+# Forms are joined in any order, by the flag and by hand.
+while read -r says means; do
+  $MOTLEY plan $job --storage split --overlap $says -o order.json >said.txt
+  grep -qF "\"overlapped\": \"$means\"" order.json || fail "$says: $(grep overlapped order.json)"
+  sed "s/\"overlapped\": \"$means\"/\"overlapped\": \"$says\"/" order.json >edited.json
+  $MOTLEY plan --check edited.json -o signed.json >said.txt
+  cmp order.json signed.json || fail "$says by hand: $(grep overlapped signed.json)"
+done <<'FORMS'
+scatter+gather gather+scatter
+reduce+gather gather+reduce
+gather+scatter+reduce all
+reduce+scatter+gather all
+FORMS
+for says in scatter+ +scatter scatter+none scatter,gather; do
+  refused 2 'is not known' $MOTLEY plan $job --overlap $says -o x.json
+done
 $MOTLEY plan $job --device cuda --storage split --storage-shares embed=16,0,16 --overlap scatter -o gpu.json >said.txt
 $MOTLEY show program gpu.json --lowered >program.txt
 grep -q '; overlapped: ' program.txt && grep -q '^window [1-9]' program.txt || fail "nothing is overlapped on GPUs"
