@@ -162,6 +162,13 @@ refused 2 'overlapped[0].slabs: is 300' $MOTLEY plan --check edited.json -o x.js
 sed '0,/"joint": true/s//&, "slabs": 2/' joint.json >edited.json
 refused 2 'overlapped[0].joint: must be absent' $MOTLEY plan --check edited.json -o x.json
 
+# What only GPUs have several implementations for is refused, as are rows of no GEMM of the plan.
+sed '0,/"by": "any"/s//"by": "nccl"/; 0,/, "joint": true/s///' joint.json >edited.json
+refused 2 'overlapped[0].by: "nccl" has no effect: only GPUs have it' $MOTLEY plan --check edited.json -o x.json
+sed '0,/"columns": 128/s//"columns": 127/' joint.json >edited.json
+refused 2 'overlapped[0]: has no effect: no AllGather+GEMM of this plan is of m 256, columns 127, k 64' \
+  $MOTLEY plan --check edited.json -o x.json
+
 # A rank that is killed, or stopped, while the others wait for its tiles.
 $MOTLEY plan --model gpt2:layers=2,heads=2,embed=64,context=64,vocab=256 --batch 6 --steps 1000000 --ranks 3 \
   --storage split --overlap scatter -o long.json >said.txt

@@ -17,16 +17,30 @@ grep -qE '^GEMM\+AllReduce of 4096 by .* (one kernel|copy engines and GEMMs)' di
 $MOTLEY show program all.json --lowered >program.txt
 grep -qE '; overlapped: 4096 by .*, by (one kernel|copy engines and GEMMs)' program.txt || fail "$(grep overlapped program.txt)"
 
-# edited TEXT: the first row of the plan, with other words; refused with TEXT
-edited() { # SED WORDS
-  sed "$1" all.json >edited.json
+# edited SED WORDS: the plan, with other words; refused with WORDS
+edited() {
+  sed -E "$1" all.json >edited.json
   ! cmp -s all.json edited.json || fail "$1 changes nothing"
   ! $MOTLEY plan --check edited.json -o none.json >said.txt 2>&1 || fail "$1 is accepted"
   has "$2" <said.txt || fail "$1: $(cat said.txt)"
 }
 edited '0,/"by": "[a-z]*"/s//"by": "magic"/' 'overlapped\[0\].*"magic"'
 edited '0,/"tile": \[[0-9]*,/s//"tile": [0,/' 'overlapped\[0\].tile'
-edited '0,/"form": "reduce"/s//"form": "gather"/' 'overlapped\[0\].put_rows: is 0, but must be at least 1'
+edited '0,/"form": "reduce"/s//"form": "gather"/' 'overlapped\[0\].put_rows: is 0, but must be from 1 to '
+edited '0,/"tile": \[[0-9]*,/s//"tile": [1000000000000000,/' 'tile\[0\]: is 1000000000000000, but must be from 1 to 1099511627776'
+
+# Rows that decide nothing: of no GEMM of the plan, of a form that it does not overlap, by what cannot run them.
+edited '/^    "overlapped": "all"/d' 'overlapped\[0\].form: "reduce" has no effect: gradients.overlapped is "none"'
+edited 's/^    "overlapped": "all"/    "overlapped": "gather+scatter"/' 'form: "reduce" has no effect: .* "gather.scatter"'
+edited '0,/"m": 4096/s//"m": 999/' 'overlapped\[0\]: has no effect: no GEMM.AllReduce of this plan is of m 999, columns 256, k 256'
+edited '0,/"k": 1024/s//"k": 30720/' 'overlapped\[1\]: has no effect: .*k 30720'
+has 'hint: there are, m by columns by k: 4096 by 256 by 256' <said.txt || fail "$(cat said.txt)"
+for by in '"apart"' '"any", "tile": [16, 16]'; do
+  edited "s/^  \"overlapped\": \\[/&{\"form\": \"scatter\", \"m\": 9, \"columns\": 9, \"k\": 9, \"by\": $by},/" \
+    'overlapped\[0\]: has no effect: no GEMM.ReduceScatter of this plan'
+done
+edited '0,/"by": "fused", "tile": \[64/s//"by": "fused", "tile": [100/' '\[0\].by: "fused" has no effect: one kernel has no such tiles'
+edited '0,/"host": "node0"/s//"host": "other"/' '\[0\].by: "fused" has no effect: the GEMM is among several hosts'
 
 # One that stays apart is no overlapped instruction any more, and the plan is one again.
 count=$(grep -c '; overlapped: ' program.txt)
