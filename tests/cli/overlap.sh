@@ -73,7 +73,10 @@ $MOTLEY verify types.json --steps 1 >said.txt
 
 # A plan in which no GEMM can says so: what is reduced here are sums over micro-batches.
 $MOTLEY plan $job --storage split --micro 1 --overlap all -o few.json >said.txt
-$MOTLEY show few.json | has '^window *none' || fail "motley show does not tell that nothing is overlapped"
+has '^overlap  *all has no effect: no GEMM of this plan' <said.txt || fail "motley plan does not tell: $(cat said.txt)"
+$MOTLEY show few.json >shown.txt
+has '^window *none: .*("overlapped" is "all")' <shown.txt || fail "motley show does not tell that nothing is overlapped"
+! has 'GEMMs run together\|^overlapped' <shown.txt || fail "motley show says both: $(cat shown.txt)"
 
 # States in shares: what the flag decides, and what a hand takes back.
 tolerance=1e-11
@@ -87,7 +90,18 @@ decided none flag.json none.json
 ! grep -q overlapped none.json || fail "none is written"
 $MOTLEY show program none.json --lowered >program.txt
 ! grep -q '; overlapped: \|^window' program.txt || fail "something is overlapped"
-$MOTLEY show flag.json | has 'GEMMs' || fail "motley show does not tell"
+
+# Which GEMMs run so is shown, whether they have rows or not: as many of a rank as its program has.
+gemms() { # PLAN FORM
+  $MOTLEY show "$1" | sed -n '/^overlapped/,/^$/p' |
+    awk -v form="$2" '$1 == form && /as the device does, tiles of/ { n += $5 } END { print n + 0 }'
+}
+[ "$(gemms flag.json GEMM+ReduceScatter)" = 4 ] || fail "flag.json: $($MOTLEY show flag.json)"
+[ "$(gemms reduce.json GEMM+AllReduce)" = 5 ] || fail "reduce.json: $($MOTLEY show reduce.json)"
+$MOTLEY plan $job --storage split --storage-shares embed=16,0,16 --overlap gather+scatter -o part.json >said.txt
+has '^overlap  *gather has no effect: no GEMM of this plan' <said.txt || fail "part.json: $(cat said.txt)"
+$MOTLEY show part.json | has '^ *gather has no effect: no GEMM' || fail "part.json: $($MOTLEY show part.json)"
+! $MOTLEY plan --check flag.json -o x.json | has '^overlap ' || fail "flag.json has an effect"
 refused 2 'is not known' $MOTLEY plan $job --overlap sometimes -o x.json
 
 # Forms are joined in any order, by the flag and by hand.

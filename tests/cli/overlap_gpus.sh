@@ -17,6 +17,17 @@ grep -qE '^GEMM\+AllReduce of 4096 by .* (one kernel|copy engines and GEMMs)' di
 $MOTLEY show program all.json --lowered >program.txt
 grep -qE '; overlapped: 4096 by .*, by (one kernel|copy engines and GEMMs)' program.txt || fail "$(grep overlapped program.txt)"
 
+# GEMMs without rows, here of two groups of ranks with different shares, are shown as they run.
+$MOTLEY plan --cluster "a100-40:1x2 nvlink=300G net=100G + a10:1x2" --model gpt2:124m --batch 48 --precision bf16 \
+  --overlap all -o groups.json >said.txt
+! grep -q '^  "overlapped": \[' groups.json || fail "rows: $(cat groups.json)"
+$MOTLEY show program groups.json --lowered >program.txt
+$MOTLEY show groups.json | sed -n '/^overlapped/,/^$/s/^ *GEMM+ReduceScatter *\([0-9]*\) *\([0-9]*\) *\([0-9]*\) .*as the device does.*/\1 by \3 by \2/p' |
+  sort >shapes.txt
+sed -n 's/.*; overlapped: \([0-9 by]*\),.*/\1/p' program.txt | sort -u | cmp - shapes.txt ||
+  fail "$(cat shapes.txt), not $(sed -n 's/.*; overlapped: \([0-9 by]*\),.*/\1/p' program.txt | sort -u)"
+$MOTLEY show program all.json --lowered >program.txt
+
 # edited SED WORDS: the plan, with other words; refused with WORDS
 edited() {
   sed -E "$1" all.json >edited.json
