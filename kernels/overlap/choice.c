@@ -93,17 +93,21 @@ enum mt_status mt_overlap_choice_check(const struct mt_overlap_choice *row, stru
     const int64_t most = INT64_C(1) << 40;
     bool gather = row->form == MT_OVERLAP_GATHER;
     if (row->m < 1 || row->cols < 1 || row->k < 1 || row->m > most || row->cols > most || row->k > most)
-        return mt_fail(err, MT_EINPUT, "m: a GEMM of %lld by %lld by %lld", (long long)row->m, (long long)row->cols,
-                       (long long)row->k);
+        return mt_fail(err, MT_EINPUT, "m: a GEMM of %lld by %lld by %lld, but each must be from 1 to %lld",
+                       (long long)row->m, (long long)row->cols, (long long)row->k, (long long)most);
     if (row->how == MT_OVERLAP_APART) return MT_OK;
     for (int i = 0; i < 2; i++)
         if (row->tile[i] < 1 || row->tile[i] > most)
-            return mt_fail(err, MT_EINPUT, "tile[%d]: is %lld, but must be at least 1", i, (long long)row->tile[i]);
-    if (gather ? row->chunk < 1 || row->chunk > most : row->chunk != 0)
-        return mt_fail(err, MT_EINPUT, "put_rows: is %lld, but must be %s", (long long)row->chunk,
-                       gather ? "at least 1" : "absent but in a gather");
-    if (row->mix < 0 || row->mix > MOST_MIX || (gather && row->mix))
-        return mt_fail(err, MT_EINPUT, "mix: is %d, but must be %s", row->mix, gather ? "0 in a gather" : "0 or more");
+            return mt_fail(err, MT_EINPUT, "tile[%d]: is %lld, but must be from 1 to %lld", i, (long long)row->tile[i],
+                           (long long)most);
+    if (gather && (row->chunk < 1 || row->chunk > most))
+        return mt_fail(err, MT_EINPUT, "put_rows: is %lld, but must be from 1 to %lld", (long long)row->chunk,
+                       (long long)most);
+    if (!gather && row->chunk)
+        return mt_fail(err, MT_EINPUT, "put_rows: is %lld, but must be absent but in a gather", (long long)row->chunk);
+    if (gather && row->mix) return mt_fail(err, MT_EINPUT, "mix: is %d, but must be 0 in a gather", row->mix);
+    if (row->mix < 0 || row->mix > MOST_MIX)
+        return mt_fail(err, MT_EINPUT, "mix: is %d, but must be from 0 to %d", row->mix, MOST_MIX);
     if (row->direct && row->form != MT_OVERLAP_REDUCE) return mt_fail(err, MT_EINPUT, "direct: only a reduce can be");
     enum mt_status st = check_groups(row, err);
     if (!st) st = check_slabs(row, err);

@@ -5,6 +5,7 @@
 
 #include "launcher/commands/command.h"
 #include "launcher/plan/modes.h"
+#include "planner/plan/overlapped.h"
 
 /* "-" is standard output, where nothing else is printed then. */
 static enum mt_status write_plan(struct mt_plan *plan, const char *out, struct mt_err *err) {
@@ -56,6 +57,7 @@ int mt_command_plan(int argc, char **argv) {
     mt_plan_flags_init(&flags, &err);
     enum mt_status st = mt_plan_flags_parse(&flags, argc, argv);
     if (!st) st = modes[flags.mode](&flags, &plan, &remarks, &err);
+    if (!st) st = mt_overlapped_remark(plan, &remarks, &err);
     if (!st && flags.without_idle) leave_out_idle(plan, &remarks);
     if (!st) st = write_plan(plan, flags.out, &err);
     if (!st && strcmp(flags.out, "-")) st = tell(&flags, plan, &remarks, &err);

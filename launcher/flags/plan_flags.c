@@ -311,7 +311,8 @@ static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *te
         return st;
     }
     const struct mt_decision *row = &mt_decision_table[key - KEY_DECISION];
-    st = mt_flag_name(row->flag, text, row->words, row->nwords, &which, f->err);
+    which = key == KEY_DECISION + MT_DECISION_OVERLAPPED ? mt_overlapped_parse(text) : -1;
+    st = which >= 0 ? MT_OK : mt_flag_name(row->flag, text, row->words, row->nwords, &which, f->err);
     mt_decision_set(&q->fixed.decisions, (enum mt_decision_id)(key - KEY_DECISION), which);
     return st;
 }

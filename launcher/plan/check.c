@@ -1,4 +1,6 @@
 /* An edited plan: checked, priced, and ready to be signed. */
+#include <string.h>
+
 #include "launcher/plan/modes.h"
 #include "planner/make/planning.h"
 
@@ -45,33 +47,38 @@ static enum mt_status price(const struct mt_plan_flags *f, struct mt_plan *plan,
     return MT_OK;
 }
 
-static bool is_signed(const char *path) {
+/* The plan as it was signed; null: it has been edited. */
+static struct mt_plan *read_signed(const char *path) {
     struct mt_plan *plan;
     struct mt_err ignored = MT_ERR_INIT;
-    if (mt_plan_read(path, &plan, &ignored)) return false;
-    mt_plan_free(plan);
-    return true;
+    return mt_plan_read(path, &plan, &ignored) ? NULL : plan;
 }
 
-/* What was not edited, and is predicted as before, stays as it is: signing twice is signing once. */
-static enum mt_status sign(struct mt_plan_flags *flags, struct mt_plan *plan, struct mt_tables *remarks,
+/* Whether what follows from an unedited plan is what it says, so that it stays as it is, with what is known of its
+ * cluster: signing twice is signing once. */
+static bool still_holds(const struct mt_plan *was, const struct mt_plan *is) {
+    bool same = !strcmp(was->model_hash, is->model_hash) && !strcmp(was->program_hash, is->program_hash);
+    if (!is->prediction) return same;
+    return same && was->prediction && was->prediction->step_s == is->prediction->step_s;
+}
+
+/* What is derived anew becomes the plan, or *plan is replaced by the unedited one. */
+static enum mt_status sign(struct mt_plan_flags *flags, struct mt_plan **edited, struct mt_tables *remarks,
                            struct mt_err *err) {
-    struct mt_plan_prediction *before = plan->prediction;
-    const char *made_by = plan->made_by;
-    bool edited = !is_signed(flags->check);
+    struct mt_plan *plan = *edited, *before = read_signed(flags->check);
+    struct mt_plan_prediction *prediction = plan->prediction;
     enum mt_status st;
     plan->made_by = "motley " MOTLEY_VERSION;
     plan->prediction = NULL;
     if (flags->cluster)
-        st = price(flags, plan, before, remarks, err);
+        st = price(flags, plan, prediction, remarks, err);
     else if ((st = mt_plan_edited(plan, err)))
         mt_err_context(err, "%s", flags->check);
-    if (st) return st;
-    if (edited && before && !flags->cluster)
+    if (!st && !before && prediction && !flags->cluster)
         mt_tables_say(remarks, "the prediction was of the plan before the edit; --cluster FILE predicts it again");
-    if (edited || (flags->cluster && (!before || before->step_s != plan->prediction->step_s))) return MT_OK;
-    plan->prediction = before, plan->made_by = made_by;
-    return MT_OK;
+    if (!st && before && still_holds(before, plan)) *edited = before, before = plan;
+    mt_plan_free(before);
+    return st;
 }
 
 enum mt_status mt_plan_check_edited(struct mt_plan_flags *flags, struct mt_plan **plan, struct mt_tables *remarks,
@@ -79,7 +86,7 @@ enum mt_status mt_plan_check_edited(struct mt_plan_flags *flags, struct mt_plan 
     struct mt_plan *edited;
     enum mt_status st = mt_plan_read_edited(flags->check, &edited, err);
     if (st) return st;
-    st = sign(flags, edited, remarks, err);
+    st = sign(flags, &edited, remarks, err);
     if (st)
         mt_plan_free(edited);
     else

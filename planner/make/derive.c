@@ -6,6 +6,7 @@
 #include "planner/make/make.h"
 #include "planner/plan/planned.h"
 #include "planner/plan/choice.h"
+#include "planner/plan/overlapped.h"
 #include "synth/ops/ops.h"
 
 static enum mt_status refuse_algorithm(const struct mt_algorithm_row *row, struct mt_err *err) {
@@ -70,8 +71,9 @@ static enum mt_status predict_memory(struct mt_plan *p, const struct mt_program 
             *memory = p->memory[p->order[same[i]]];
         } else {
             if ((st = mt_lower(program, i, &options, &lowered, err))) break;
-            *memory = (struct mt_plan_memory){.state_bytes = lowered->state_bytes, .arena_bytes = lowered->arena_bytes,
-                                               .window_bytes = lowered->window_bytes};
+            *memory = (struct mt_plan_memory){.state_bytes = lowered->state_bytes,
+                                              .arena_bytes = lowered->arena_bytes,
+                                              .window_bytes = lowered->window_bytes};
             mt_lowered_free(lowered);
         }
         st = check_memory(p, p->order[i], err);
@@ -87,7 +89,8 @@ static enum mt_status derive(struct mt_plan *plan, const struct mt_graph *graph,
     if ((st = mt_plan_check(plan, err)) || (st = mt_program_from_plan(graph, plan, true, &program, err))) return st;
     plan->parameters = mt_graph_parameters(graph);
     plan->flops_per_step = mt_graph_flops(graph);
-    if (!(st = match_algorithms(plan, &program, another, err)) && !(st = predict_memory(plan, &program, err))) {
+    if (!(st = match_algorithms(plan, &program, another, err)) &&
+        !(st = mt_overlapped_match(plan, &program, another, err)) && !(st = predict_memory(plan, &program, err))) {
         mt_graph_hash(graph, plan->model_hash);
         mt_program_hash(&program, plan->program_hash);
     }

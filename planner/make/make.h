@@ -45,11 +45,11 @@ void mt_plan_mark_hypothetical(const struct mt_cluster *cluster, struct mt_plan 
 
 /* Fill in all that follows from the rest, on the training graph of the plan's model and job: hashes of model and
  * program, parameters, flops, memory, and one algorithm row for each kind of collective that the program has. Then
- * check, and refuse by name ranks that have too little memory, and algorithms for collectives that there are none of.
- */
+ * check, and refuse by name ranks that have too little memory, algorithms for collectives that there are none of, and
+ * rows of overlapped GEMMs that there are none of. */
 enum mt_status mt_plan_derive(struct mt_plan *plan, const struct mt_graph *graph, struct mt_err *err);
-/* The same for a plan whose shares or ranks have become others: its program may lack collectives that it had, whose
- * algorithms go with them. */
+/* The same for a plan whose shares or ranks have become others: its program may lack collectives and
+ * overlapped GEMMs that it had, whose algorithms and rows go with them. */
 enum mt_status mt_plan_derive_another(struct mt_plan *plan, struct mt_err *err);
 
 /* What a plan says of the ranks of another cluster, `ranks`: those of the same host and class (in order) keep their

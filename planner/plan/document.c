@@ -2,9 +2,10 @@
 #include "planner/plan/plan.h"
 
 static const char text[] =
-    "The plan is a JSON document. Edit \"splits\", \"micro_batch\", \"rules\", \"storage\", \"gradients\" and "
-    "\"collectives\",\n"
-    "then have it checked and signed: `motley plan --check edited.json -o plan.json`. `motley show graph` lists the "
+    "The plan is a JSON document. Edit \"splits\", \"micro_batch\", \"rules\", \"storage\", \"gradients\", "
+    "\"collectives\" and\n"
+    "\"overlapped\", then have it checked and signed: `motley plan --check edited.json -o plan.json`. `motley show "
+    "graph` lists the "
     "names\n"
     "of operators and parameters, and the labels of their axes: batch, seq, embed, heads, ffn, vocab, ...\n"
     "\n"
@@ -70,8 +71,41 @@ static void print_decision(const struct mt_decision *row, FILE *file) {
     fprintf(file, "%s; see %s\n", row->omitted < 0 ? " (never left out)" : "", row->flag);
 }
 
+static const char overlapped[] =
+    "\n"
+    "overlapped: how GEMMs run with their collectives, a row a shape; GEMMs without one run as the device does. "
+    "\"gradients\"\n"
+    "  says for which forms: \"overlapped\" there. `motley show` lists the plan's GEMMs, `motley bench overlap --plan` "
+    "measures\n"
+    "  which rows are fastest\n"
+    "  {\"form\": \"scatter\", \"m\": 3072, \"columns\": 768, \"k\": 49152, \"by\": \"fused\", \"tile\": [128, "
+    "256]}\n"
+    "      form: gather (AllGather and GEMM), scatter (GEMM and ReduceScatter) or reduce (GEMM and AllReduce), of m by "
+    "k "
+    "by\n"
+    "      columns over all ranks of its group\n"
+    "      by: any (as the device does, and all that CPUs have), chunks (copy engines and GEMMs), fused (one kernel), "
+    "nccl "
+    "(NCCL\n"
+    "      and GEMMs), or apart, one after the other; then nothing follows\n"
+    "      tile: rows and columns that are multiplied at a time, at most\n"
+    "  \"put_rows\": 512\n"
+    "      of a gather, never left out: rows that are sent at a time, at most\n"
+    "  \"groups\": [1024, 512]\n"
+    "      rows of the tiles of each share one after the other, the last again and again, at most the tile's\n"
+    "  \"slabs\": 4, \"engines\": true, \"joint\": true\n"
+    "      of a gather, by any or fused: K is sent in so many parts; copy engines send (fused alone); a tile has rows "
+    "of "
+    "all\n"
+    "      ranks (without the others)\n"
+    "  \"mix\": 2\n"
+    "      of scatter and reduce: after so many tiles for others comes one of the rank's own; 0: those come last\n"
+    "  \"direct\": true\n"
+    "      of a reduce: every rank adds all rows, which is less latency and more bytes\n";
+
 void mt_plan_print_document(FILE *file) {
     fputs(text, file);
     for (int i = 0; i < MT_NDECISIONS; i++) print_decision(&mt_decision_table[i], file);
     fputs("  \"bucket_bytes\": of values in one message; 0: one each\n", file);
+    fputs(overlapped, file);
 }

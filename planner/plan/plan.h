@@ -207,6 +207,10 @@ static inline int64_t mt_plan_needs_bytes(const struct mt_plan *plan, int rank) 
     const struct mt_plan_memory *memory = &plan->memory[rank];
     return memory->arena_bytes + memory->communicator_bytes + memory->window_bytes;
 }
+/* The window of overlapped instructions, which all ranks have that take part; 0: there are none. */
+static inline int64_t mt_plan_window_bytes(const struct mt_plan *plan) {
+    return plan->memory[plan->order[0]].window_bytes;
+}
 /* The shares of a split over all ranks, or over hosts, together. */
 int64_t mt_plan_split_sum(const struct mt_plan *plan, const struct mt_plan_split *split);
 

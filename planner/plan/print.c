@@ -35,16 +35,16 @@ static void print_communicators(const struct mt_plan *p, FILE *file) {
                 mt_units_bytes((double)p->memory[most].communicator_bytes, bytes), most);
 }
 
-/* The same on all ranks, but for those that are left out. */
 static void print_window(const struct mt_plan *p, FILE *file) {
-    int64_t most = 0;
-    char bytes[MT_UNITS_TEXT];
-    for (int r = 0; r < p->nranks; r++) most = p->memory[r].window_bytes > most ? p->memory[r].window_bytes : most;
-    if (!most && p->decisions.overlapped > 0)
-        fprintf(file, "window     none: no GEMM of this plan can run together with its collective\n");
-    if (most)
+    int64_t bytes = mt_plan_window_bytes(p);
+    char text[MT_UNITS_TEXT];
+    if (bytes)
         fprintf(file, "window     %s on each rank beside the arena, for GEMMs that run together with collectives\n",
-                mt_units_bytes((double)most, bytes));
+                mt_units_bytes((double)bytes, text));
+    else if (p->decisions.overlapped > MT_OVERLAPPED_NONE)
+        fprintf(file,
+                "window     none: no GEMM of this plan runs together with its collective (\"overlapped\" is \"%s\")\n",
+                mt_overlapped_names[p->decisions.overlapped]);
 }
 
 static void say_job(const struct mt_plan *p, FILE *file) {

@@ -232,6 +232,16 @@ static enum mt_status read_overlapped(void *context, struct mt_json at, int i, s
     return read_groups(p, at, row, err);
 }
 
+static enum mt_status read_decision(struct mt_json at, enum mt_decision_id which, int *value, struct mt_err *err) {
+    const struct mt_decision *row = &mt_decision_table[which];
+    struct mt_err none = MT_ERR_INIT;
+    const char *text;
+    if (which == MT_DECISION_OVERLAPPED && !mt_json_string(at, row->name, &text, &none) &&
+        (*value = mt_overlapped_parse(text)) >= 0)
+        return MT_OK;
+    return mt_json_enum(at, row->name, row->words, row->nwords, value, err);
+}
+
 static enum mt_status read_gradients(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
     const char *keys[MT_NDECISIONS + 3] = {"bucket_bytes", "staging_bytes"};
     struct mt_json at;
@@ -241,8 +251,7 @@ static enum mt_status read_gradients(struct mt_plan *p, struct mt_json root, str
     for (int i = 0; i < MT_NDECISIONS; i++) {
         const struct mt_decision *row = &mt_decision_table[i];
         int value = row->omitted;
-        if ((value < 0 || mt_json_has(at, row->name)) &&
-            (st = mt_json_enum(at, row->name, row->words, row->nwords, &value, err)))
+        if ((value < 0 || mt_json_has(at, row->name)) && (st = read_decision(at, (enum mt_decision_id)i, &value, err)))
             return st;
         mt_decision_set(&p->decisions, (enum mt_decision_id)i, value);
     }

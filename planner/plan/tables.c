@@ -6,6 +6,8 @@
 
 #include "kernels/base/text/ranks.h"
 #include "kernels/base/text/units.h"
+#include "planner/plan/overlapped.h"
+#include "planner/plan/planned.h"
 
 enum { SPLITS_SHOWN = 11 }; /* side by side */
 
@@ -223,8 +225,10 @@ static void cell_size(struct mt_table *t, const struct mt_algorithm_row *rows, i
         mt_cell_text(t, first ? "of any size" : "larger");
 }
 
-/* "staging at most 64.0 MiB, gradients by reduce_scatter, in buckets of 32.0 MiB" */
-static const char *decisions_text(const struct mt_decisions *d, struct mt_arena *arena) {
+/* "staging at most 64.0 MiB, gradients by reduce_scatter, in buckets of 32.0 MiB". That no GEMM runs together with its
+ * collective, whatever is decided, is said of the window (print.c). */
+static const char *decisions_text(const struct mt_plan *p, struct mt_arena *arena) {
+    const struct mt_decisions *d = &p->decisions;
     char bytes[MT_UNITS_TEXT];
     const char *text = "";
     if (d->staging_bytes)
@@ -232,7 +236,8 @@ static const char *decisions_text(const struct mt_decisions *d, struct mt_arena 
     for (int i = 0; i < MT_NDECISIONS; i++) {
         const struct mt_decision *row = &mt_decision_table[i];
         int value = mt_decision_get(d, (enum mt_decision_id)i);
-        if (value >= 0 && value != row->omitted)
+        bool idle = i == MT_DECISION_OVERLAPPED && !mt_plan_window_bytes(p);
+        if (value >= 0 && value != row->omitted && !idle)
             text = mt_arena_printf(arena, "%s%s %s, ", text, row->what, row->words[value]);
     }
     if (!d->bucket_bytes) return mt_arena_printf(arena, "%sone by one", text);
@@ -241,7 +246,7 @@ static const char *decisions_text(const struct mt_decisions *d, struct mt_arena 
 
 static void add_collectives(const struct mt_plan *p, struct mt_tables *out) {
     const struct mt_decisions *d = &p->decisions;
-    struct mt_table *t = mt_tables_add(out, "collectives", "collectives", decisions_text(d, &out->arena));
+    struct mt_table *t = mt_tables_add(out, "collectives", "collectives", decisions_text(p, &out->arena));
     bool sized = false;
     for (int i = 0; i < d->nalgorithms; i++) sized |= d->algorithms[i].up_to_bytes > 0;
     t->bare = true;
@@ -266,24 +271,45 @@ static void add_collectives(const struct mt_plan *p, struct mt_tables *out) {
     if (!d->nalgorithms) mt_tables_say(out, "  none");
 }
 
-/* How GEMMs run with their collectives, by shape. */
-static void add_overlapped(const struct mt_plan *p, struct mt_tables *out) {
-    const struct mt_decisions *d = &p->decisions;
-    if (!d->noverlaps) return;
-    struct mt_table *t =
-        mt_tables_add(out, "overlapped", "overlapped", "GEMMs with their collectives, each of m by k by n");
+static struct mt_table *begin_overlapped(struct mt_tables *out) {
+    struct mt_table *t = mt_tables_add(out, "overlapped", "overlapped",
+                                       "GEMMs with their collectives, each of m by k by n, and how many run so");
     t->bare = true;
     mt_table_columns(t, {"form", "form", MT_UNIT_TEXT}, {"m", "m", MT_UNIT_COUNT}, {"k", "k", MT_UNIT_COUNT},
-                     {"n", "n", MT_UNIT_COUNT}, {"by", "by", MT_UNIT_TEXT});
-    for (int i = 0; i < d->noverlaps; i++) {
-        const struct mt_overlap_choice *row = &d->overlaps[i];
-        mt_table_row(t);
-        mt_cell_text(t, "%s", mt_overlap_name(row->form));
-        mt_cell_int(t, row->m);
-        mt_cell_int(t, row->k);
-        mt_cell_int(t, row->cols);
-        mt_cell_text(t, "%s", mt_overlap_choice_text(row, &out->arena));
-    }
+                     {"n", "n", MT_UNIT_COUNT}, {"gemms", "GEMMs", MT_UNIT_COUNT}, {"by", "by", MT_UNIT_TEXT});
+    return t;
+}
+
+/* count: 0: it is not known, or they stay apart. */
+static void add_gemms(struct mt_table *t, const struct mt_overlap_choice *row, int count, struct mt_arena *arena) {
+    mt_table_row(t);
+    mt_cell_text(t, "%s", mt_overlap_name(row->form));
+    mt_cell_int(t, row->m);
+    mt_cell_int(t, row->k);
+    mt_cell_int(t, row->cols);
+    mt_cell_positive(t, count);
+    mt_cell_text(t, "%s", mt_overlap_choice_text(row, arena));
+}
+
+/* How GEMMs run with their collectives, by shape: as the plan's program has them, whether they have rows or not; then
+ * rows of others. */
+static void add_overlapped(const struct mt_plan *p, struct mt_tables *out) {
+    const struct mt_decisions *d = &p->decisions;
+    struct mt_overlapped_gemms found = {.count = 0};
+    struct mt_planned planned;
+    struct mt_err err = MT_ERR_INIT;
+    if (d->overlapped <= MT_OVERLAPPED_NONE && !d->noverlaps) return;
+    bool opened = !mt_planned_open(p, &planned, &err);
+    if (opened) mt_overlapped_find(p, &planned.program, &out->arena, &found);
+    struct mt_table *t = found.count || d->noverlaps ? begin_overlapped(out) : NULL;
+    for (int i = 0; i < found.count; i++) add_gemms(t, &found.items[i].row, found.items[i].count, &out->arena);
+    for (int i = 0; i < d->noverlaps; i++)
+        if (!mt_overlapped_of_shape(&found, &d->overlaps[i]).count) add_gemms(t, &d->overlaps[i], 0, &out->arena);
+    const char *vain = opened && found.count ? mt_overlapped_in_vain(p, &planned.program) : NULL;
+    if (vain)
+        mt_tables_say(out, "  %s has no effect: no GEMM of this plan can run together with such a collective", vain);
+    if (!opened) mt_tables_say(out, "  other GEMMs that run so are not known here: %s", err.text);
+    if (opened) mt_planned_release(&planned);
 }
 
 /* ---- prediction ---- */

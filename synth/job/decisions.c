@@ -32,6 +32,25 @@ void mt_decision_set(struct mt_decisions *d, enum mt_decision_id which, int valu
     }
 }
 
+static int word_of(const char *const *words, int count, const char *text, size_t length) {
+    for (int i = 0; i < count; i++)
+        if (strlen(words[i]) == length && !memcmp(words[i], text, length)) return i;
+    return -1;
+}
+
+int mt_overlapped_parse(const char *text) {
+    int forms = 0, whole = word_of(mt_overlapped_names, MT_NOVERLAPPED, text, strlen(text));
+    if (whole >= 0) return whole;
+    for (const char *at = text;; at++) {
+        size_t length = strcspn(at, "+");
+        int form = word_of(mt_overlap_form_names, MT_OVERLAP_NFORMS, at, length);
+        if (form < 0) return -1;
+        forms |= 1 << form;
+        at += length;
+        if (!*at) return forms;
+    }
+}
+
 bool mt_decisions_are_unset(const struct mt_decisions *d) {
     bool unset =
         !d->nrules && !d->nstorage && d->bucket_bytes < 0 && !d->staging_bytes && d->gradient_wire == MT_NTYPES;

@@ -107,6 +107,8 @@ extern const struct mt_decision {
 } mt_decision_table[MT_NDECISIONS];
 int mt_decision_get(const struct mt_decisions *d, enum mt_decision_id which);
 void mt_decision_set(struct mt_decisions *d, enum mt_decision_id which, int value);
+/* The value of enum mt_overlapped that a text names: one of its words, or forms joined by + in any order; -1: none. */
+int mt_overlapped_parse(const char *text);
 
 /* Whether nobody has decided anything; algorithms that are "auto" are not decided. */
 bool mt_decisions_are_unset(const struct mt_decisions *d);

@@ -275,12 +275,19 @@ static bool same_region(const struct finding *f, int a, const struct mt_overlap 
 static bool take(struct finding *f, struct mt_pair pair) {
     const struct mt_program *p = f->program;
     struct mt_pairs *pairs = f->pairs;
+    const int *group_of = instr_of(p, &pair, pair.collective)->group;
     struct mt_overlap *problems = mt_new(&f->scratch, struct mt_overlap, p->nranks);
+    int *drawn = mt_new(&f->scratch, int, p->nranks); /* by group: one more than the rank that it was drawn for */
     int64_t bytes = 0;
     bool several = false;
     for (int r = 0; r < p->nranks; r++) {
-        int *group;
+        int *group, *of_group = &drawn[group_of[r]];
+        if (*of_group) {
+            problems[r] = problems[*of_group - 1];
+            continue;
+        }
         if (!draw(p, &pair, r, &f->scratch, &problems[r], &group)) return false;
+        *of_group = r + 1;
         several |= problems[r].n > 1;
         int64_t needs = (mt_overlap_window_bytes(&problems[r]) + 127) / 128 * 128;
         if (needs > bytes) bytes = needs;

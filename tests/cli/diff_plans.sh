@@ -19,6 +19,14 @@ differs 0 a.json same.json
 shows 'a.json and same.json say the same' out.txt
 sed -i 's/motley 0/motley 9/' same.json # who made it is no difference, and an edit is signed first
 refused 2 "same.json: hash: does not fit" $MOTLEY diff a.json same.json
+# What no fact tells, as here a split's alignment, makes plans differ all the same; as do NCCL's and windows' memory.
+sed '0,/"align": 1/s//"align": 2/' a.json >edited.json
+$MOTLEY plan --check edited.json -o aligned.json >said.txt
+differs 1 a.json aligned.json
+grep -q '^all else, as a hash [0-9a-f]\{32\} [0-9a-f]\{32\}$' out.txt || fail "$(cat out.raw)"
+$MOTLEY plan $small --speeds 2,1 --hosts big,small --batch 6 --storage split --overlap all -o pairs.json >said.txt
+differs 1 a.json pairs.json
+grep -q '^window of rank 0 - [0-9.]* [KM]iB$' out.txt || fail "$(cat out.raw)"
 
 differs 1 a.json b.json
 for line in 'optimizer adamw sgd' 'beta 0.9 0.95 -' 'eps 1e-08 -' 'learning rate 0.001 0.01 +900.0%' 'momentum - 0.9' \

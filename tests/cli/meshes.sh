@@ -119,7 +119,7 @@ has 'rows over hosts' <shown.txt || fail "$(cat shown.txt)"
 "$MOTLEY" diff across.json mixed.json >different.txt && fail "no difference"
 has 'operators \*.*split by batch, within hosts by' <different.txt || fail "$(cat different.txt)"
 "$MOTLEY" plan --document >document.txt
-for word in over inner occurrence inner_occurrence gather reduced; do
+for word in over inner occurrence inner_occurrence gather reduced columns tile put_rows groups slabs mix direct; do
   has "\"$word\"" <document.txt || fail "no $word in the document's description"
 done
 

@@ -73,7 +73,10 @@ $MOTLEY verify types.json --steps 1 >said.txt
 
 # A plan in which no GEMM can says so: what is reduced here are sums over micro-batches.
 $MOTLEY plan $job --storage split --micro 1 --overlap all -o few.json >said.txt
-$MOTLEY show few.json | has '^window *none' || fail "motley show does not tell that nothing is overlapped"
+has '^overlap  *all has no effect: no GEMM of this plan' <said.txt || fail "motley plan does not tell: $(cat said.txt)"
+$MOTLEY show few.json >shown.txt
+has '^window *none: .*("overlapped" is "all")' <shown.txt || fail "motley show does not tell that nothing is overlapped"
+! has 'GEMMs run together\|^overlapped' <shown.txt || fail "motley show says both: $(cat shown.txt)"
 
 # States in shares: what the flag decides, and what a hand takes back.
 tolerance=1e-11
@@ -87,8 +90,36 @@ decided none flag.json none.json
 ! grep -q overlapped none.json || fail "none is written"
 $MOTLEY show program none.json --lowered >program.txt
 ! grep -q '; overlapped: \|^window' program.txt || fail "something is overlapped"
-$MOTLEY show flag.json | has 'GEMMs' || fail "motley show does not tell"
+
+# Which GEMMs run so is shown, whether they have rows or not: as many of a rank as its program has.
+gemms() { # PLAN FORM
+  $MOTLEY show "$1" | sed -n '/^overlapped/,/^$/p' |
+    awk -v form="$2" '$1 == form && /as the device does, tiles of/ { n += $5 } END { print n + 0 }'
+}
+[ "$(gemms flag.json GEMM+ReduceScatter)" = 4 ] || fail "flag.json: $($MOTLEY show flag.json)"
+[ "$(gemms reduce.json GEMM+AllReduce)" = 5 ] || fail "reduce.json: $($MOTLEY show reduce.json)"
+$MOTLEY plan $job --storage split --storage-shares embed=16,0,16 --overlap gather+scatter -o part.json >said.txt
+has '^overlap  *gather has no effect: no GEMM of this plan' <said.txt || fail "part.json: $(cat said.txt)"
+$MOTLEY show part.json | has '^ *gather has no effect: no GEMM' || fail "part.json: $($MOTLEY show part.json)"
+! $MOTLEY plan --check flag.json -o x.json | has '^overlap ' || fail "flag.json has an effect"
 refused 2 'is not known' $MOTLEY plan $job --overlap sometimes -o x.json
+
+# Forms are joined in any order, by the flag and by hand.
+while read -r says means; do
+  $MOTLEY plan $job --storage split --overlap $says -o order.json >said.txt
+  grep -qF "\"overlapped\": \"$means\"" order.json || fail "$says: $(grep overlapped order.json)"
+  sed "s/\"overlapped\": \"$means\"/\"overlapped\": \"$says\"/" order.json >edited.json
+  $MOTLEY plan --check edited.json -o signed.json >said.txt
+  cmp order.json signed.json || fail "$says by hand: $(grep overlapped signed.json)"
+done <<'FORMS'
+scatter+gather gather+scatter
+reduce+gather gather+reduce
+gather+scatter+reduce all
+reduce+scatter+gather all
+FORMS
+for says in scatter+ +scatter scatter+none scatter,gather; do
+  refused 2 'is not known' $MOTLEY plan $job --overlap $says -o x.json
+done
 $MOTLEY plan $job --device cuda --storage split --storage-shares embed=16,0,16 --overlap scatter -o gpu.json >said.txt
 $MOTLEY show program gpu.json --lowered >program.txt
 grep -q '; overlapped: ' program.txt && grep -q '^window [1-9]' program.txt || fail "nothing is overlapped on GPUs"
@@ -144,6 +175,13 @@ sed '0,/"slabs": 3/s//"slabs": 300/' slabs.json >edited.json
 refused 2 'overlapped[0].slabs: is 300' $MOTLEY plan --check edited.json -o x.json
 sed '0,/"joint": true/s//&, "slabs": 2/' joint.json >edited.json
 refused 2 'overlapped[0].joint: must be absent' $MOTLEY plan --check edited.json -o x.json
+
+# What only GPUs have several implementations for is refused, as are rows of no GEMM of the plan.
+sed '0,/"by": "any"/s//"by": "nccl"/; 0,/, "joint": true/s///' joint.json >edited.json
+refused 2 'overlapped[0].by: "nccl" has no effect: only GPUs have it' $MOTLEY plan --check edited.json -o x.json
+sed '0,/"columns": 128/s//"columns": 127/' joint.json >edited.json
+refused 2 'overlapped[0]: has no effect: no AllGather+GEMM of this plan is of m 256, columns 127, k 64' \
+  $MOTLEY plan --check edited.json -o x.json
 
 # A rank that is killed, or stopped, while the others wait for its tiles.
 $MOTLEY plan --model gpt2:layers=2,heads=2,embed=64,context=64,vocab=256 --batch 6 --steps 1000000 --ranks 3 \

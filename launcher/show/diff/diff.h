@@ -23,7 +23,8 @@ struct mt_facts {
     struct mt_arena arena;
     int count, capacity;
     struct mt_fact *items;
-    bool one_screen; /* as of clusters: many differences are told in few lines, even if they are different */
+    bool one_screen;     /* as of clusters: many differences are told in few lines, even if they are different */
+    const char *content; /* hash of all that counts, also of what is no fact; or null */
 };
 
 /* Add a text; or a number with its relative error. Two numbers are equal if their error bands overlap. */
@@ -35,9 +36,9 @@ const char *mt_fact_name(struct mt_facts *facts, const char *format, ...) __attr
 /* Read both documents, which must be of one kind; the facts that differ become tables. *count: how many. */
 enum mt_status mt_diff(const char *a, const char *b, struct mt_tables *out, int *count, struct mt_err *err);
 
-/* differences.c: two lists of facts of one kind. Returns how many differ. For machines each is a row of "differences";
- * people see equal ones of many ranks as one line and, on one screen, at most MT_DIFF_LINES lines, in which nodes,
- * pairs and points of curves are folded. */
+/* differences.c: two lists of facts of one kind. Returns how many differ; where none does, but the
+ * contents do, that is one. For machines each is a row of "differences"; people see equal ones of many ranks as one
+ * line and, on one screen, at most MT_DIFF_LINES lines, in which nodes, pairs and points of curves are folded. */
 #define MT_DIFF_LINES 36
 #define MT_DIFF_MANY 100 /* of plans and runs, each difference has its line up to here; of more, ranks are one */
 int mt_differences(const struct mt_facts *a, const struct mt_facts *b, struct mt_tables *out);

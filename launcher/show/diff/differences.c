@@ -89,6 +89,15 @@ static void compare(const struct mt_facts *a, const struct mt_facts *b, struct d
     }
 }
 
+/* What differs is no fact. */
+static void compare_contents(const struct mt_facts *a, const struct mt_facts *b, struct differences *d) {
+    if (d->count || !a->content || !b->content || !strcmp(a->content, b->content)) return;
+    struct mt_fact *facts = mt_new(&d->arena, struct mt_fact, 2);
+    facts[0] = (struct mt_fact){.name = "all else, as a hash", .text = a->content};
+    facts[1] = (struct mt_fact){.name = "all else, as a hash", .text = b->content};
+    add_difference(d, &facts[0], &facts[1]);
+}
+
 /* Of the second to the first, less one; NAN where there is none to speak of. */
 static double change_of(const struct difference *d) {
     double ratio = is_number(d->a) && is_number(d->b) && d->a->value > 0 ? d->b->value / d->a->value : 0;
@@ -311,6 +320,7 @@ int mt_differences(const struct mt_facts *a, const struct mt_facts *b, struct mt
     struct differences d = {.count = 0};
     enum level level = SAME_OF_RANKS;
     compare(a, b, &d);
+    compare_contents(a, b, &d);
     int count = d.count;
     struct difference *all = mt_arena_memdup(&d.arena, d.items, (size_t)count * sizeof *all);
     if (count) add_all(&d, out);

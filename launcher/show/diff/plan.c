@@ -103,9 +103,17 @@ static void list_rows(const struct mt_plan *p, struct mt_facts *f) {
     }
 }
 
+static void list_bytes(const char *what, int rank, int64_t bytes, struct mt_facts *f) {
+    if (bytes) mt_fact_real(f, mt_fact_name(f, "%s of rank %d", what, rank), (double)bytes, 0, MT_UNIT_BYTES);
+}
+
 static void list_memory(const struct mt_plan *p, struct mt_facts *f) {
-    for (int r = 0; r < p->nranks; r++)
-        mt_fact_real(f, mt_fact_name(f, "memory of rank %d", r), (double)p->memory[r].arena_bytes, 0, MT_UNIT_BYTES);
+    for (int r = 0; r < p->nranks; r++) {
+        const struct mt_plan_memory *memory = &p->memory[r];
+        mt_fact_real(f, mt_fact_name(f, "memory of rank %d", r), (double)memory->arena_bytes, 0, MT_UNIT_BYTES);
+        list_bytes("communicators", r, memory->communicator_bytes, f);
+        list_bytes("window", r, memory->window_bytes, f);
+    }
 }
 
 static void list_prediction(const struct mt_plan *p, struct mt_facts *f) {
@@ -124,6 +132,15 @@ static void list_prediction(const struct mt_plan *p, struct mt_facts *f) {
     }
 }
 
+/* Who made it does not count. */
+static const char *content_of(const struct mt_plan *p, struct mt_arena *arena) {
+    struct mt_plan same = *p;
+    char hash[33];
+    same.made_by = "";
+    mt_plan_hash(&same, hash);
+    return mt_arena_strdup(arena, hash);
+}
+
 enum mt_status mt_facts_of_plan(const char *path, struct mt_facts *facts, struct mt_err *err) {
     struct mt_plan *plan;
     enum mt_status st = mt_plan_read(path, &plan, err);
@@ -134,6 +151,7 @@ enum mt_status mt_facts_of_plan(const char *path, struct mt_facts *facts, struct
     list_rows(plan, facts);
     list_memory(plan, facts);
     list_prediction(plan, facts);
+    facts->content = content_of(plan, &facts->arena);
     mt_plan_free(plan);
     return MT_OK;
 }

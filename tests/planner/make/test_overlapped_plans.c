@@ -115,6 +115,23 @@ static void check_text(struct mt_plan *plan) {
     free(text);
 }
 
+/* Rows that the maker chose decide something: the plan is signed with all of them, and stands for the same program. A
+ * row of no GEMM is refused, and leaves a plan that has become another. */
+static void check_signed(const struct mt_plan *plan) {
+    struct mt_plan *again;
+    CHECK_OK(mt_plan_copy(plan, &again, &err), err);
+    CHECK_OK(mt_plan_edited(again, &err), err);
+    CHECK_EQ(again->decisions.noverlaps, plan->decisions.noverlaps);
+    CHECK_TEXT(again->program_hash, plan->program_hash);
+    CHECK(plan->decisions.noverlaps > 0, "no rows");
+    again->decisions.overlaps[0].m++;
+    CHECK_EQ(mt_plan_edited(again, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "overlapped[0]: has no effect"), "%s", err.text);
+    CHECK_OK(mt_plan_derive_another(again, &err), err);
+    CHECK_EQ(again->decisions.noverlaps, plan->decisions.noverlaps - 1);
+    mt_plan_free(again);
+}
+
 static void refuse_row(const struct mt_plan *plan, struct mt_overlap_choice row, const char *message) {
     struct mt_plan wrong = *plan;
     wrong.decisions.overlaps = &row, wrong.decisions.noverlaps = 1;
@@ -237,13 +254,16 @@ static void test_wins(void) {
     CHECK_EQ(rows_by(plan, MT_OVERLAP_ANY), 0);
     CHECK(prove(plan) > 20, "each layer has some");
     check_text(plan);
+    check_signed(plan);
     struct mt_overlap_choice row = {.form = MT_OVERLAP_REDUCE, .m = 64, .cols = 64, .k = 64, .tile = {32, 64}};
     int64_t groups[2] = {16, 48};
-    refuse_row(plan, (row.tile[0] = 0, row), "overlapped[0].tile[0]: is 0, but must be at least 1");
+    refuse_row(plan, (row.tile[0] = 0, row), "overlapped[0].tile[0]: is 0, but must be from 1 to 1099511627776");
+    refuse_row(plan, (row.tile[0] = INT64_C(1000000000000000), row),
+               "overlapped[0].tile[0]: is 1000000000000000, but must be from 1 to 1099511627776");
     refuse_row(plan, (row.tile[0] = 32, row.chunk = 8, row), "overlapped[0].put_rows: is 8, but must be absent");
     refuse_row(plan, (row.chunk = 0, row.groups = groups, row.ngroups = 2, row),
                "overlapped[0].groups[1]: is 48, but must be from 1 to the tile's 32 rows");
-    refuse_row(plan, (row.ngroups = 0, row.mix = -1, row), "overlapped[0].mix: is -1, but must be 0 or more");
+    refuse_row(plan, (row.ngroups = 0, row.mix = -1, row), "overlapped[0].mix: is -1, but must be from 0 to 1048576");
     refuse_row(plan, (row.mix = 0, row.slabs = 2, row),
                "overlapped[0].slabs: is 2, but must be absent but in a gather");
     row.form = MT_OVERLAP_GATHER, row.chunk = 8;
@@ -292,6 +312,7 @@ static void test_asked(void) {
     CHECK(found.plan->prediction->nominal, "nominal");
     CHECK(found.plan->decisions.noverlaps > 0 && !rows_by(found.plan, MT_OVERLAP_APART), "rows");
     prove(found.plan);
+    check_signed(found.plan);
     mt_plan_found_release(&found);
     mt_cluster_free(c);
     c = measured("h200:2x1 net=400G", 3.9e11, quick);
@@ -369,6 +390,7 @@ static void test_older(void) {
     CHECK_EQ(found.plan->decisions.overlapped, MT_OVERLAPPED_ALL);
     CHECK_EQ(rows_by(found.plan, MT_OVERLAP_CHUNKS), found.plan->decisions.noverlaps);
     prove(found.plan);
+    check_signed(found.plan);
     mt_plan_found_release(&found);
     mt_cluster_free(c);
 }
@@ -424,6 +446,7 @@ static void test_found(void) {
     CHECK(rejected_s(found.plan, "strategy tensor+sequence") < none_s, "%g s of a strategy, as if not overlapped",
           rejected_s(found.plan, "strategy tensor+sequence"));
     prove(found.plan);
+    check_signed(found.plan);
     mt_plan_found_release(&none);
     mt_plan_found_release(&found);
     mt_cluster_free(c);
