@@ -13,6 +13,8 @@
 #include "synth/job/job.h"
 #include "profiler/cluster/shape.h"
 
+#define MT_BENCH_FORMAT "motley-bench" /* of the JSON document */
+
 struct mt_bench_options {
     const char *device; /* a kind */
     const char *model;  /* null: a default for the kind of device */

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "kernels/base/working.h"
-#include "kernels/base/file.h"
 #include "kernels/base/text/units.h"
 #include "launcher/commands/command.h"
+#include "launcher/flags/files.h"
 #include "launcher/flags/flags.h"
 #include "launcher/flags/output.h"
 #include "launcher/show/purchase/purchase.h"
@@ -45,6 +45,7 @@ struct buy_flags {
     struct mt_buy buy;
     const char *own, *out, *cluster_out;
     struct mt_output output;
+    struct mt_files files;
     struct mt_arena arena;
 };
 
@@ -126,12 +127,18 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     struct buy_flags *f = state->input;
     enum mt_status st = MT_OK;
     switch (key) {
-    case KEY_CATALOGUE: st = mt_catalogue_read(text, &f->catalogue, f->err); break;
+    case KEY_CATALOGUE:
+        mt_files_reads(&f->files, "--catalogue", text);
+        st = mt_catalogue_read(text, &f->catalogue, f->err);
+        break;
     case KEY_ITEM: st = mt_catalogue_line(text, &f->catalogue, f->err); break;
     case KEY_OWN: st = mt_flag_path("--own", text, &f->own, f->err); break;
     case KEY_NET: st = take_net(f, text); break;
     case KEY_JOB: st = mt_buy_jobs_line(text, &f->jobs, f->err); break;
-    case KEY_JOBS: st = mt_buy_jobs_read(text, &f->jobs, f->err); break;
+    case KEY_JOBS:
+        mt_files_reads(&f->files, "--jobs", text);
+        st = mt_buy_jobs_read(text, &f->jobs, f->err);
+        break;
     case KEY_BUDGET:
     case KEY_PER_HOUR:
     case KEY_POWER:
@@ -171,7 +178,6 @@ static void choose_precisions(struct buy_flags *f, const struct mt_cluster *owne
 
 static enum mt_status resolve(struct buy_flags *f) {
     struct mt_purchase_limits *l = &f->buy.limits;
-    enum mt_status st = MT_OK;
     if (!f->jobs.count) {
         mt_fail(f->err, MT_EINPUT, "what would it train? Name a job with --job, or jobs with --jobs");
         return mt_err_hint(f->err, "as --job \"model=gpt2:124m batch=512 tokens=300G\"");
@@ -185,10 +191,11 @@ static enum mt_status resolve(struct buy_flags *f) {
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         f->buy.threads = cores < 1 ? 1 : cores > MOST_THREADS ? MOST_THREADS : (int)cores;
     }
-    const char *files[] = {f->out, f->cluster_out, f->output.path};
-    for (int i = 0; i < 3 && !st; i++)
-        if (files[i]) st = mt_file_writable(files[i], f->err);
-    return st;
+    mt_files_reads(&f->files, "--own", f->own);
+    mt_files_writes(&f->files, "--output", f->out, MT_PURCHASE_FORMAT);
+    mt_files_describes(&f->files, "--write-cluster", f->cluster_out);
+    mt_files_writes(&f->files, "--json", f->output.path, MT_TABLES_FORMAT);
+    return mt_files_check(&f->files, f->err);
 }
 
 static void tell(void *context, int judged, double money) {
@@ -266,6 +273,7 @@ int mt_command_buy(int argc, char **argv) {
     if (!st) st = search(&f, &err);
     mt_catalogue_release(&f.catalogue);
     mt_buy_jobs_release(&f.jobs);
+    mt_arena_release(&f.files.arena); /* of flags that were refused */
     mt_arena_release(&f.arena);
     return st ? mt_command_fail(&err) : 0;
 }

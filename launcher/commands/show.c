@@ -73,7 +73,8 @@ static enum mt_status resolve(struct show_flags *f) {
     if (f->subject == GRAPH && !f->path && !f->model)
         return mt_fail(f->err, MT_EINPUT, "show the graph of what? Name a plan, or a model with --model");
     if (!f->path && !f->model) return mt_fail(f->err, MT_EINPUT, "show what? Name a file");
-    return f->subject == GRAPH ? mt_job_flags_resolve(&f->job, f->err) : MT_OK;
+    return f->subject == GRAPH ? mt_job_flags_resolve(&f->job, f->err)
+                               : mt_output_check(&f->output, &f->path, 1, f->err);
 }
 
 /* The rank, or those of the class of which it is the first. */

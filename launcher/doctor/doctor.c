@@ -19,6 +19,8 @@
 #include "kernels/base/file.h"
 #include "kernels/base/number/hash.h"
 #include "kernels/device/device.h"
+#include "launcher/flags/data_flags.h"
+#include "launcher/flags/files.h"
 #include "launcher/session/agree.h"
 #include "launcher/watch/watch.h"
 #include "planner/lp/lp.h"
@@ -227,6 +229,14 @@ static void match_plan(struct mt_doctor *d, struct mt_doctor_rank *mine) {
     free(names);
 }
 
+static enum mt_status check_files(const struct mt_doctor_options *options, struct mt_err *err) {
+    struct mt_files files = {0};
+    mt_files_reads(&files, NULL, options->plan);
+    mt_data_flags_files(options->data, &files);
+    mt_files_writes(&files, "--json", options->output.path, MT_TABLES_FORMAT);
+    return mt_files_check(&files, err);
+}
+
 enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failures, struct mt_err *err) {
     struct mt_doctor d = {.options = options};
     struct mt_doctor_rank mine = {.host = ""};
@@ -240,8 +250,9 @@ enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failu
     snprintf(mine.motley, sizeof mine.motley, "%s", MOTLEY_VERSION);
     snprintf(mine.mpi, sizeof mine.mpi, "%.63s", version);
     mt_watch_phase(MT_WATCH_SLOW, "examining the host");
-    enum mt_status st = mt_agree(MPI_COMM_WORLD, observe_host(&mine, err), err);
-    if (st) return st;
+    enum mt_status st = rank ? MT_OK : check_files(options, err);
+    if (!st) st = observe_host(&mine, err);
+    if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     if (doctor_on_gpus(&d)) {
         mt_watch_phase(MT_WATCH_SLOW, "examining GPUs");
         mt_doctor_observe_gpus(&mine);

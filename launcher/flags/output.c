@@ -5,6 +5,7 @@
 
 #include "kernels/base/file.h"
 #include "kernels/base/working.h"
+#include "launcher/flags/files.h"
 #include "launcher/flags/flags.h"
 
 enum mt_status mt_output_flag(const char *text, struct argp_state *state, bool (*is_operand)(const char *word),
@@ -17,6 +18,13 @@ enum mt_status mt_output_flag(const char *text, struct argp_state *state, bool (
     }
     output->json = true;
     return MT_OK;
+}
+
+enum mt_status mt_output_check(const struct mt_output *output, const char *const *paths, int n, struct mt_err *err) {
+    struct mt_files files = {0};
+    for (int i = 0; i < n; i++) mt_files_reads(&files, NULL, paths[i]);
+    mt_files_writes(&files, "--json", output->path, MT_TABLES_FORMAT);
+    return mt_files_check(&files, err);
 }
 
 void mt_output_tell(const struct mt_output *output, struct mt_tables *doc) {

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernels/base/file.h"
 #include "kernels/base/text/nearest.h"
+#include "launcher/flags/files.h"
 #include "launcher/flags/flags.h"
 #include "profiler/describe/describe.h"
 #include "synth/models/model.h"
@@ -352,8 +354,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return ARGP_ERR_UNKNOWN;
 }
 
-/* The plan that is about to be replaced; null where there is none, or what is there is no plan: it will be replaced all
- * the same. */
+/* The plan that is about to be replaced; null where there is none. */
 static struct mt_plan *read_replaced(const char *out) {
     struct mt_err ignored = MT_ERR_INIT;
     struct mt_plan *plan;
@@ -401,6 +402,21 @@ static enum mt_status resolve_request(struct mt_plan_flags *f) {
 static enum mt_status check_output(const struct mt_plan_flags *f) {
     if (!f->out || strcmp(f->out, "-") || (!f->output.json && !f->output.path)) return MT_OK;
     return mt_fail(f->err, MT_EINPUT, "--json excludes --out -: what is printed is the plan, which is JSON itself");
+}
+
+/* An edited plan may be signed in its place; a run's plan stays what the run trained. */
+static enum mt_status check_files(const struct mt_plan_flags *f) {
+    struct mt_files files = {0};
+    mt_files_edits(&files, "--check", f->check, MT_PLAN_FORMAT);
+    mt_files_reads(&files, "--cluster", f->cluster);
+    mt_files_reads(&files, "--from", f->from);
+    if (f->from)
+        mt_files_reads(&files, "--from",
+                       mt_arena_printf(&files.arena, "%s/plan.json", mt_folder_of(f->from, &files.arena)));
+    mt_files_writes(&files, "--out", strcmp(f->out, "-") ? f->out : NULL, MT_PLAN_FORMAT);
+    mt_files_writes(&files, "--cluster-out", f->cluster_out, MT_CLUSTER_FORMAT);
+    mt_files_writes(&files, "--json", f->output.path, MT_TABLES_FORMAT);
+    return mt_files_check(&files, f->err);
 }
 
 static enum mt_status check_use(const struct mt_plan_flags *f) {
@@ -452,7 +468,7 @@ static enum mt_status resolve(struct mt_plan_flags *f) {
               : f->from    ? MT_PLAN_REPLAN
               : f->cluster ? MT_PLAN_FOR_CLUSTER
                            : MT_PLAN_BY_SPEEDS;
-    if ((st = check_output(f))) return st;
+    if ((st = check_output(f)) || (st = check_files(f))) return st;
     if (f->cluster && ((st = mt_cluster_open(f->cluster, &f->opened, f->err)) || (st = check_use(f)))) return st;
     return taken ? MT_OK : resolve_request(f);
 }

@@ -34,6 +34,8 @@ struct mt_planned;
 void mt_explained_tables(const struct mt_explained *explained, const struct mt_planned *planned, struct mt_tables *out);
 void mt_told_tables(const struct mt_planned *planned, struct mt_tables *out);
 
+#define MT_WHATIF_FORMAT "motley-whatif" /* of the JSON document */
+
 /* An answer of mt_whatif_ask as a table, "whatif"; all answers as a JSON document. */
 struct mt_whatif;
 struct mt_whatif_answer;
