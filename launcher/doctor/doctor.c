@@ -178,17 +178,18 @@ static void try_out(const char *path, struct mt_doctor_out *out) {
     unlink(path); /* left by a run that was killed, or a link that somebody made */
     int fd = open(path, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0) {
-        snprintf(out->refused, sizeof out->refused, "%s", strerror(errno));
+        out->refused = errno;
         return;
     }
     if (!fstatvfs(fd, &about)) out->free_bytes = (int64_t)about.f_bavail * (int64_t)about.f_frsize;
     if (flock(fd, LOCK_EX | LOCK_NB)) snprintf(out->lock, sizeof out->lock, "%s", strerror(errno));
     char *piece = mt_calloc(1, PIECE);
     double start_s = mt_now_s();
-    bool written = true;
-    for (int i = 0; i < PIECES && written; i++) written = write(fd, piece, PIECE) == PIECE;
-    if (!written || fsync(fd)) snprintf(out->refused, sizeof out->refused, "%s", strerror(errno));
-    out->write_Bps = (double)PIECES * PIECE / (mt_now_s() - start_s);
+    ssize_t n = 0, written = 0;
+    while (written < (ssize_t)PIECES * PIECE && (n = write(fd, piece, PIECE)) > 0)
+        written += n; /* n: less before it is full */
+    if (n < 0 || fsync(fd)) out->refused = errno;
+    out->write_Bps = (double)written / (mt_now_s() - start_s);
     free(piece);
     close(fd);
 }
@@ -263,7 +264,7 @@ enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failu
     if (options->plan) observe_plan(options->plan, &mine, &d.plan);
     if (options->data->ndata) observe_data(options->data, &mine);
     match_plan(&d, &mine);
-    if (options->out) observe_out(rank == d.leader, options->out, &mine, &d.out);
+    observe_out(rank == d.leader, options->out ? options->out : ".", &mine, &d.out);
     MPI_Bcast(&d.out, sizeof d.out, MPI_BYTE, d.leader, MPI_COMM_WORLD);
     mt_watch_phase(MT_WATCH_SLOW, "testing the network");
     if (!(st = mt_doctor_network(MPI_COMM_WORLD, &mine, err))) {
