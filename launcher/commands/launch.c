@@ -317,7 +317,7 @@ int mt_command_launch(int argc, char **argv) {
     while (mine < argc && strcmp(argv[mine], "--")) mine++;
     char **train = mt_new(&flags.arena, char *, argc - mine + 2);
     int ntrain = 1;
-    train[0] = "motley launch";
+    train[0] = "motley train";
     for (int i = mine + 1; i < argc; i++) train[ntrain++] = argv[i];
     enum mt_status st = mt_flags_parse(&argp, mine, argv, &flags, &err);
     if (st && mine == argc && !strncmp(err.hint, "`motley launch --help`", 22))

@@ -226,7 +226,7 @@ int mt_command_show(int argc, char **argv) {
         }
     }
     mt_job_flags_release(&f.job);
-    if (!st && fflush(stdout)) st = mt_fail_errno(&err, "standard output");
+    if (!st) st = mt_output_flush(&err);
     if (st) return mt_command_fail(&err);
     return outliers ? MT_EXIT_OUTLIERS : MT_EXIT_OK;
 }

@@ -1,6 +1,7 @@
 /* Tables to standard output, or as JSON. */
 #include "launcher/flags/output.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "kernels/base/file.h"
@@ -41,10 +42,19 @@ static enum mt_status write_file(const char *path, const struct mt_tables *doc, 
     return st;
 }
 
+/* An earlier write's errno is lost, so one more byte asks again; it may find room by now. */
+enum mt_status mt_output_flush(struct mt_err *err) {
+    if (!fflush(stdout) && !ferror(stdout)) return MT_OK;
+    clearerr(stdout);
+    bool known = putchar('\n') == EOF || fflush(stdout);
+    if (!known) errno = EIO;
+    return mt_fail_errno(err, "standard output");
+}
+
 enum mt_status mt_output_end(const struct mt_output *output, struct mt_tables *doc, struct mt_err *err) {
     enum mt_status st = output->path ? write_file(output->path, doc, err) : MT_OK;
     if (st) return st;
     mt_output_tell(output, doc);
     if (output->json) mt_tables_write(doc, MT_TABLES_JSON, stdout);
-    return fflush(stdout) ? mt_fail_errno(err, "standard output") : MT_OK;
+    return mt_output_flush(err);
 }

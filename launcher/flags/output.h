@@ -42,4 +42,7 @@ void mt_output_tell(const struct mt_output *output, struct mt_tables *doc);
 /* The rest of the text, or the JSON; and the file. */
 enum mt_status mt_output_end(const struct mt_output *output, struct mt_tables *doc, struct mt_err *err);
 
+/* Flush standard output at the command's end: MT_ESYSTEM where that fails, or an earlier write has failed. */
+enum mt_status mt_output_flush(struct mt_err *err);
+
 #endif

@@ -150,7 +150,7 @@ static enum mt_status divide_by(struct mt_plan_flags *f, const char *flag) {
 
 static void list_strategies(void) {
     for (int i = 0; i < MT_NSTRATEGIES; i++) printf("%-16s %s\n", mt_strategies[i].name, mt_strategies[i].help);
-    exit(0);
+    mt_flags_answered();
 }
 
 static enum mt_status take_strategy(struct mt_plan_flags *f, const char *text) {
@@ -329,8 +329,8 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     struct mt_plan_flags *f = state->input;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; return 0;
-    case KEY_MODELS: mt_model_help(stdout); exit(0);
-    case KEY_DOCUMENT: mt_plan_print_document(stdout); exit(0);
+    case KEY_MODELS: mt_model_help(stdout); mt_flags_answered();
+    case KEY_DOCUMENT: mt_plan_print_document(stdout); mt_flags_answered();
     case KEY_OUT: return mt_flag_path("--out", text, &f->out, f->err) ? EINVAL : 0;
     case KEY_CHECK: return mt_flag_path("--check", text, &f->check, f->err) ? EINVAL : 0;
     case KEY_CLUSTER: return mt_flag_path("--cluster", text, &f->cluster, f->err) ? EINVAL : 0;

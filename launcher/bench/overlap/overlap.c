@@ -57,7 +57,9 @@ enum mt_status mt_bench_overlap_open(struct mt_bench_overlap *b, struct mt_err *
     const struct mt_bench_overlap_options *o = b->options;
     MPI_Comm_rank(MPI_COMM_WORLD, &b->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &b->nranks);
-    enum mt_status st = o->plan ? mt_bench_overlap_read_plan(b, err) : check_shapes(b, err);
+    enum mt_status st;
+    if (o->plan && (st = mt_bench_overlap_read_plan(b, err))) return st; /* agreed */
+    st = o->plan ? MT_OK : check_shapes(b, err);
     if (!o->plan)
         b->kind = o->device ? o->device : "cpu", b->precision = o->precision, b->tf32 = o->tf32,
         b->f32_sums = o->f32_sums;
