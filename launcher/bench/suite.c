@@ -87,11 +87,22 @@ static void choose_job(struct mt_bench *b) {
     if (!b->options->batch_given) b->job.batch = (int64_t)(gpu ? 16 : 8) * b->nranks;
 }
 
+/* Of all benchmarks those between ranks are left out where there is one; what is named is not. */
+static enum mt_status check_ranks(const struct mt_bench *b, struct mt_err *err) {
+    for (int i = 0; i < NBENCHES && b->nranks == 1 && b->options->which != MT_BENCH_ALL; i++) {
+        if (benches[i].run != mt_bench_collectives || !(b->options->which >> i & 1u)) continue;
+        mt_fail(err, MT_EINPUT, "%s: there is one rank, and nothing to communicate", benches[i].name);
+        return mt_err_hint(err, "`mpirun -n N motley bench %s` has several", benches[i].name);
+    }
+    return MT_OK;
+}
+
 static enum mt_status open_all(struct mt_bench *b, struct mt_err *err) {
     choose_job(b);
     mt_watch_phase(MT_WATCH_SLOW, "opening the device");
     struct mt_model unused;
-    enum mt_status st = mt_model_parse(b->model, &unused, err);
+    enum mt_status st = check_ranks(b, err);
+    if (!st) st = mt_model_parse(b->model, &unused, err);
     struct mt_files files = {0};
     mt_files_writes(&files, "--json", b->rank ? NULL : b->options->output.path, MT_BENCH_FORMAT);
     if (!st) st = mt_files_check(&files, err);

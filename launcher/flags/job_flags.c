@@ -136,12 +136,25 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return set_flag(state->input, key - FIRST_KEY, text) ? EINVAL : 0;
 }
 
-const struct argp *mt_job_argp(void) {
-    static struct argp_option options[NFLAGS + 1];
-    static struct argp argp = {.options = options, .parser = parse};
+static void fill_options(struct argp_option *options) {
     for (int f = 0; f < NFLAGS; f++)
         options[f] = (struct argp_option){
             .name = table[f].name, .key = FIRST_KEY + f, .arg = table[f].arg, .doc = table[f].help};
+}
+
+const struct argp *mt_job_argp(void) {
+    static struct argp_option options[NFLAGS + 1];
+    static struct argp argp = {.options = options, .parser = parse};
+    fill_options(options);
+    return &argp;
+}
+
+const struct argp *mt_job_argp_with_batch(const char *help) {
+    static struct argp_option options[NFLAGS + 1];
+    static struct argp argp = {.options = options, .parser = parse};
+    fill_options(options);
+    for (int f = 0; f < NFLAGS; f++)
+        if (!strcmp(options[f].name, "batch")) options[f].doc = help;
     return &argp;
 }
 
