@@ -97,8 +97,7 @@ static enum mt_status take_next(struct buy_flags *f, const char *text) {
 }
 
 static enum mt_status take_net(struct buy_flags *f, const char *text) {
-    if (mt_units_parse_rate(text, true, &f->buy.net_bps) && f->buy.net_bps >= 1e3 && f->buy.net_bps <= 1e18)
-        return MT_OK;
+    if (mt_units_parse_rate(text, true, &f->buy.net_bps) && f->buy.net_bps <= 1e18) return MT_OK;
     mt_fail(f->err, MT_EINPUT, "--net: must be a rate, not \"%.60s\"", text);
     return mt_err_hint(f->err, "%s", mt_units_rate_hint(text, true));
 }
