@@ -60,7 +60,7 @@ static const struct argp_option flag_table[] = {
     {"budget", KEY_BUDGET, "MONEY", 0, "to buy with, as 2M", 3},
     {"budget-per-hour", KEY_PER_HOUR, "MONEY", 0, "to rent with", 3},
     {"power", KEY_POWER, "WATTS", 0, "the most that what is bought may draw, as 40k", 3},
-    {"rack-units", KEY_RACK_UNITS, "N", 0, "the most that it may occupy", 3},
+    {"rack-units", KEY_RACK_UNITS, "N", 0, "the most that it may occupy; items that do not say theirs are left out", 3},
     {"max-nodes", KEY_NODES, "N", 0, "the most nodes that are bought", 3},
     {"max-devices", KEY_DEVICES, "N", 0, "the most devices of a configuration, at most 4096 [512]", 3},
     {"for", KEY_FOR, "WHAT", 0, "time: the fastest within the budget; cost: the cheapest in time [time]", 4},

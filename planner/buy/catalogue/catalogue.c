@@ -113,6 +113,7 @@ static enum mt_status take_rack_units(struct taking *t, const char *column, cons
     if (!mt_units_parse_real(value, units) || *units < 0 || *units > 1e6)
         return refuse(t, column, value, "a number from 0 to 1e6");
     *units += 0;
+    t->item.placed = true;
     return MT_OK;
 }
 
