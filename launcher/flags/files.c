@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "kernels/base/file.h"
-#include "launcher/show/show.h"
+#include "launcher/flags/document.h"
 #include "profiler/cluster/cluster.h"
 
 struct mt_files_read {

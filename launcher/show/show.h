@@ -11,9 +11,6 @@
 #include "kernels/base/err.h"
 #include "kernels/base/table/table.h"
 
-/* "safetensors", or the "format" of the JSON document. */
-enum mt_status mt_document_format(const char *path, char format[64], struct mt_err *err);
-
 /* The tables of a document of any kind; MT_EINPUT if its format is not known. *outliers: it is a cluster that has
  * outliers, which a script should know. */
 enum mt_status mt_show(const char *path, struct mt_tables *out, bool *outliers, struct mt_err *err);

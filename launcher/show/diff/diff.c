@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "launcher/show/show.h"
+#include "launcher/flags/document.h"
 
 static const struct {
     const char *format;
