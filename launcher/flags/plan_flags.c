@@ -432,7 +432,10 @@ static enum mt_status check_files(const struct mt_plan_flags *f) {
         mt_files_reads(&files, "--from",
                        mt_arena_printf(&files.arena, "%s/plan.json", mt_folder_of(f->from, &files.arena)));
     mt_files_writes(&files, "--out", strcmp(f->out, "-") ? f->out : NULL, MT_PLAN_FORMAT);
-    mt_files_writes(&files, "--cluster-out", f->cluster_out, MT_CLUSTER_FORMAT);
+    if (f->opened && strcmp(f->opened->source, "measured") != 0)
+        mt_files_describes(&files, "--cluster-out", f->cluster_out);
+    else
+        mt_files_writes(&files, "--cluster-out", f->cluster_out, MT_CLUSTER_FORMAT);
     mt_files_writes(&files, "--json", f->output.path, MT_TABLES_FORMAT);
     return mt_files_check(&files, f->err);
 }
@@ -492,8 +495,9 @@ static enum mt_status resolve(struct mt_plan_flags *f) {
               : f->from    ? MT_PLAN_REPLAN
               : f->cluster ? MT_PLAN_FOR_CLUSTER
                            : MT_PLAN_BY_SPEEDS;
-    if ((st = check_output(f)) || (st = check_files(f))) return st;
-    if (f->cluster && ((st = mt_cluster_open(f->cluster, &f->opened, f->err)) || (st = check_use(f)))) return st;
+    if ((st = check_output(f)) || (f->cluster && (st = mt_cluster_open(f->cluster, &f->opened, f->err))) ||
+        (st = check_files(f)) || (f->cluster && (st = check_use(f))))
+        return st;
     return taken ? MT_OK : resolve_request(f);
 }
 

@@ -68,6 +68,7 @@ kept "$weights" '"safetensors"' train here.json --data text.txt --trace "$weight
 
 # A measured cluster is not replaced by a described one, under the usual name either; described ones replace each other.
 kept measured.json "measured.json is a measured cluster, which a described one would replace" profile --describe h100:1x2 -o measured.json
+kept measured.json "a measured cluster, which a described one" plan --from run --cluster cpu:1 --cluster-out measured.json -o next.json
 cp measured.json cluster.json
 kept cluster.json "hint: name another file, or remove that one first" profile --describe "a100-40:1x2" --json
 rm cluster.json
