@@ -235,6 +235,28 @@ bool mt_file_same(const char *a, const char *b) {
     return !stat(a, &left) && !stat(b, &right) && left.st_dev == right.st_dev && left.st_ino == right.st_ino;
 }
 
+/* Whether two paths, neither a link, have one last name in one folder. */
+static bool same_name(const char *a, const char *b) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    const char *of_a = strrchr(a, '/'), *of_b = strrchr(b, '/');
+    bool same = !strcmp(of_a ? of_a + 1 : a, of_b ? of_b + 1 : b) &&
+                mt_file_same(mt_folder_of(a, &arena), mt_folder_of(b, &arena));
+    mt_arena_release(&arena);
+    return same;
+}
+
+bool mt_file_same_place(const char *a, const char *b) {
+    struct stat about;
+    bool a_is_there = !stat(a, &about), b_is_there = !stat(b, &about);
+    if (a_is_there || b_is_there) return mt_file_same(a, b);
+    struct mt_err ignored = MT_ERR_INIT;
+    char *left = follow_links(a, &ignored), *right = follow_links(b, &ignored);
+    bool same = left && right && same_name(left, right);
+    free(left);
+    free(right);
+    return same;
+}
+
 const char *mt_folder_of(const char *path, struct mt_arena *arena) {
     const char *slash = strrchr(path, '/');
     if (mt_is_folder(path)) return path;

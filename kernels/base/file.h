@@ -41,6 +41,9 @@ const char *mt_file_in(const char *path, const char *name, struct mt_arena *aren
 /* Whether two names are of one file or folder that is there. */
 bool mt_file_same(const char *a, const char *b);
 
+/* Whether two names are of one file that is there, or would be once it was written through both. */
+bool mt_file_same_place(const char *a, const char *b);
+
 /* The path itself if it is a folder's, else the folder that the file is in ("." without a slash). */
 const char *mt_folder_of(const char *path, struct mt_arena *arena);
 

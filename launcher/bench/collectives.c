@@ -158,7 +158,7 @@ enum mt_status mt_bench_collectives(struct mt_bench *b, struct mt_err *err) {
         add_columns(t);
         if (run_all(b, stream, most, memory, t, err)) mt_session_abort(err);
         t->title = mt_arena_printf(t->arena, "collectives of %d ranks", b->nranks);
-        t->note = mt_arena_printf(t->arena, "link: %sB/s one way", mt_units_count(b->peak.link_Bps, link));
+        t->note = mt_arena_printf(t->arena, "link: %s one way", mt_units_Bps(b->peak.link_Bps, link));
     }
     if (stream) mt_stream_free(stream);
     for (int i = 0; i < 2; i++)

@@ -152,7 +152,7 @@ static enum mt_status write_json(const struct mt_bench_plans *b, const struct re
     struct mt_json_out out;
     mt_json_out_init(&out);
     mt_json_open(&out, NULL, '{');
-    mt_json_put_string(&out, "format", "motley-bench-plans");
+    mt_json_put_string(&out, "format", MT_BENCH_PLANS_FORMAT);
     mt_json_put_int(&out, "version", 1);
     mt_json_put_string(&out, "motley", MOTLEY_VERSION);
     mt_json_put_string(&out, "device", mt_device_describe(b->device));

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "kernels/base/text/units.h"
 #include "launcher/bench/internal.h"
+#include "launcher/flags/data_flags.h"
+#include "launcher/flags/files.h"
 #include "launcher/session/agree.h"
 #include "launcher/session/rank_device.h"
 #include "launcher/train/job_changes.h"
@@ -163,9 +164,16 @@ static enum mt_status check_memory(struct mt_bench_plans *b, struct mt_err *err)
     return mt_agree(MPI_COMM_WORLD, st, err);
 }
 
+static enum mt_status check_files(const struct mt_bench_plans_options *o, struct mt_err *err) {
+    struct mt_files files = {0};
+    for (int i = 0; i < o->npaths; i++) mt_files_reads(&files, NULL, o->paths[i]);
+    if (o->data) mt_data_flags_files(o->data, &files);
+    mt_files_writes(&files, "--json", o->output.path, MT_BENCH_PLANS_FORMAT);
+    return mt_files_check(&files, err);
+}
+
 static enum mt_status open_all(struct mt_bench_plans *b, struct mt_err *err) {
-    enum mt_status st = MT_OK;
-    if (!b->rank && b->options->output.path) st = mt_file_writable(b->options->output.path, err);
+    enum mt_status st = b->rank ? MT_OK : check_files(b->options, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err)) || (st = read_plans(b, err)) || (st = open_device(b, err))) return st;
     for (int i = 0; i < b->nplans && !st; i++) st = mt_bench_plan_build(b, &b->plans[i], err);
     if (!st) st = open_data(b, err);

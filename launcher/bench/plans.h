@@ -17,6 +17,8 @@
 #include "launcher/flags/output.h"
 #include "launcher/session/emulate.h"
 
+#define MT_BENCH_PLANS_FORMAT "motley-bench-plans" /* of the JSON document */
+
 struct mt_bench_plans_options {
     const char **paths;
     int npaths;

@@ -7,6 +7,7 @@
 
 #include "kernels/base/file.h"
 #include "kernels/base/working.h"
+#include "launcher/flags/files.h"
 #include "launcher/session/agree.h"
 #include "launcher/session/rank_device.h"
 #include "launcher/watch/watch.h"
@@ -86,12 +87,25 @@ static void choose_job(struct mt_bench *b) {
     if (!b->options->batch_given) b->job.batch = (int64_t)(gpu ? 16 : 8) * b->nranks;
 }
 
+/* Of all benchmarks those between ranks are left out where there is one; what is named is not. */
+static enum mt_status check_ranks(const struct mt_bench *b, struct mt_err *err) {
+    for (int i = 0; i < NBENCHES && b->nranks == 1 && b->options->which != MT_BENCH_ALL; i++) {
+        if (benches[i].run != mt_bench_collectives || !(b->options->which >> i & 1u)) continue;
+        mt_fail(err, MT_EINPUT, "%s: there is one rank, and nothing to communicate", benches[i].name);
+        return mt_err_hint(err, "`mpirun -n N motley bench %s` has several", benches[i].name);
+    }
+    return MT_OK;
+}
+
 static enum mt_status open_all(struct mt_bench *b, struct mt_err *err) {
     choose_job(b);
     mt_watch_phase(MT_WATCH_SLOW, "opening the device");
     struct mt_model unused;
-    enum mt_status st = mt_model_parse(b->model, &unused, err);
-    if (!st && !b->rank && b->options->output.path) st = mt_file_writable(b->options->output.path, err);
+    enum mt_status st = check_ranks(b, err);
+    if (!st) st = mt_model_parse(b->model, &unused, err);
+    struct mt_files files = {0};
+    mt_files_writes(&files, "--json", b->rank ? NULL : b->options->output.path, MT_BENCH_FORMAT);
+    if (!st) st = mt_files_check(&files, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     if ((st = mt_rank_device_open(MPI_COMM_WORLD, b->options->device, &b->device, err))) return st;
     st = mt_agree(MPI_COMM_WORLD, mt_stream_new(b->device, "compute", &b->stream, err), err);
@@ -136,7 +150,7 @@ static enum mt_status write_document(const struct mt_bench *b, const char *path,
     struct mt_json_out out;
     mt_json_out_init(&out);
     mt_json_open(&out, NULL, '{');
-    mt_json_put_string(&out, "format", "motley-bench");
+    mt_json_put_string(&out, "format", MT_BENCH_FORMAT);
     mt_json_put_int(&out, "version", 1);
     mt_json_put_string(&out, "motley", MOTLEY_VERSION);
     mt_json_put_string(&out, "device", mt_device_describe(b->device));

@@ -13,6 +13,8 @@
 #include "synth/job/job.h"
 #include "profiler/cluster/shape.h"
 
+#define MT_BENCH_FORMAT "motley-bench" /* of the JSON document */
+
 struct mt_bench_options {
     const char *device; /* a kind */
     const char *model;  /* null: a default for the kind of device */
@@ -20,8 +22,9 @@ struct mt_bench_options {
     bool batch_given;
     struct mt_output output;
     double seconds; /* about, for each result */
-    unsigned which; /* bits, by benches.def */
+    unsigned which; /* bits, by benches.def; or MT_BENCH_ALL */
 };
+#define MT_BENCH_ALL (~0u)
 
 /* The measured peak: rates of a large GEMM in the job's precision, of a large copy (bytes read and written), and of the
  * link between ranks (one direction, one pair). 0: not measured. */

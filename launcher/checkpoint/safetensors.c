@@ -149,9 +149,15 @@ enum mt_status mt_safetensors_parse(const char *name, const void *head, size_t h
     if (head_bytes < PREFIX_BYTES || file_bytes < PREFIX_BYTES)
         return mt_fail(err, MT_EINPUT, "%s: no safetensors file: it has %lld bytes", name, (long long)file_bytes);
     memcpy(&length, head, PREFIX_BYTES);
-    if (length > MAX_HEADER_BYTES || (int64_t)length > file_bytes - PREFIX_BYTES || length > head_bytes - PREFIX_BYTES)
-        return mt_fail(err, MT_EINPUT, "%s: no safetensors file: a header of %llu bytes in a file of %lld", name,
-                       (unsigned long long)length, (long long)file_bytes);
+    if (length > MAX_HEADER_BYTES || (int64_t)length > file_bytes - PREFIX_BYTES ||
+        length > head_bytes - PREFIX_BYTES) {
+        mt_fail(err, MT_EINPUT, "%s: no safetensors file: a header of %llu bytes in a file of %lld", name,
+                (unsigned long long)length, (long long)file_bytes);
+        if (*(const char *)head != '{') return err->status;
+        mt_fail(err, MT_EINPUT, "%s: no safetensors file, but JSON", name);
+        return mt_err_hint(err,
+                           "weights and checkpoints end in .safetensors; a run's folder stands for its newest one");
+    }
     const char *text = (const char *)head + PREFIX_BYTES;
     enum mt_status st = mt_header_checksum_verify(name, head, PREFIX_BYTES + (size_t)length, &f->checked, err);
     if (st) return st;

@@ -28,12 +28,23 @@ static enum mt_status find_shard(struct mt_weights_index *index, struct mt_json 
     return MT_OK;
 }
 
+/* JSON that is no index: most likely a document of another kind, which says so. */
+static enum mt_status refuse_other(struct mt_json root, struct mt_err *err) {
+    const char *format = NULL;
+    if (mt_json_has(root, "format") && !mt_json_string(root, "format", &format, err))
+        mt_json_fail(root, err, "is a \"%.60s\", not weights", format);
+    else
+        mt_json_fail(root, err, "is no index of weights: it has no \"weight_map\"");
+    return mt_err_hint(err, "weights are a safetensors file, a folder with some, or their index, " MT_WEIGHTS_INDEX);
+}
+
 static enum mt_status parse_map(struct mt_json root, struct mt_arena *arena, struct mt_weights_index *index,
                                 struct mt_err *err) {
     static const char *const keys[] = {"metadata", "weight_map", NULL};
     struct mt_json map, member;
     int count;
     enum mt_status st;
+    if (!mt_json_has(root, keys[1])) return refuse_other(root, err);
     if ((st = mt_json_only(root, keys, err)) || (st = mt_json_get(root, "weight_map", &map, err)) ||
         (st = mt_json_members(map, MOST_TENSORS, &count, err)))
         return st;

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "kernels/base/working.h"
-#include "kernels/base/file.h"
 #include "kernels/base/text/units.h"
 #include "launcher/commands/command.h"
+#include "launcher/flags/files.h"
 #include "launcher/flags/flags.h"
 #include "launcher/flags/output.h"
 #include "launcher/show/purchase/purchase.h"
@@ -45,6 +45,7 @@ struct buy_flags {
     struct mt_buy buy;
     const char *own, *out, *cluster_out;
     struct mt_output output;
+    struct mt_files files;
     struct mt_arena arena;
 };
 
@@ -59,7 +60,7 @@ static const struct argp_option flag_table[] = {
     {"budget", KEY_BUDGET, "MONEY", 0, "to buy with, as 2M", 3},
     {"budget-per-hour", KEY_PER_HOUR, "MONEY", 0, "to rent with", 3},
     {"power", KEY_POWER, "WATTS", 0, "the most that what is bought may draw, as 40k", 3},
-    {"rack-units", KEY_RACK_UNITS, "N", 0, "the most that it may occupy", 3},
+    {"rack-units", KEY_RACK_UNITS, "N", 0, "the most that it may occupy; items that do not say theirs are left out", 3},
     {"max-nodes", KEY_NODES, "N", 0, "the most nodes that are bought", 3},
     {"max-devices", KEY_DEVICES, "N", 0, "the most devices of a configuration, at most 4096 [512]", 3},
     {"for", KEY_FOR, "WHAT", 0, "time: the fastest within the budget; cost: the cheapest in time [time]", 4},
@@ -96,8 +97,7 @@ static enum mt_status take_next(struct buy_flags *f, const char *text) {
 }
 
 static enum mt_status take_net(struct buy_flags *f, const char *text) {
-    if (mt_units_parse_rate(text, true, &f->buy.net_bps) && f->buy.net_bps >= 1e3 && f->buy.net_bps <= 1e18)
-        return MT_OK;
+    if (mt_units_parse_rate(text, true, &f->buy.net_bps) && f->buy.net_bps <= 1e18) return MT_OK;
     mt_fail(f->err, MT_EINPUT, "--net: must be a rate, not \"%.60s\"", text);
     return mt_err_hint(f->err, "%s", mt_units_rate_hint(text, true));
 }
@@ -126,12 +126,18 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     struct buy_flags *f = state->input;
     enum mt_status st = MT_OK;
     switch (key) {
-    case KEY_CATALOGUE: st = mt_catalogue_read(text, &f->catalogue, f->err); break;
+    case KEY_CATALOGUE:
+        mt_files_reads(&f->files, "--catalogue", text);
+        st = mt_catalogue_read(text, &f->catalogue, f->err);
+        break;
     case KEY_ITEM: st = mt_catalogue_line(text, &f->catalogue, f->err); break;
     case KEY_OWN: st = mt_flag_path("--own", text, &f->own, f->err); break;
     case KEY_NET: st = take_net(f, text); break;
     case KEY_JOB: st = mt_buy_jobs_line(text, &f->jobs, f->err); break;
-    case KEY_JOBS: st = mt_buy_jobs_read(text, &f->jobs, f->err); break;
+    case KEY_JOBS:
+        mt_files_reads(&f->files, "--jobs", text);
+        st = mt_buy_jobs_read(text, &f->jobs, f->err);
+        break;
     case KEY_BUDGET:
     case KEY_PER_HOUR:
     case KEY_POWER:
@@ -171,7 +177,6 @@ static void choose_precisions(struct buy_flags *f, const struct mt_cluster *owne
 
 static enum mt_status resolve(struct buy_flags *f) {
     struct mt_purchase_limits *l = &f->buy.limits;
-    enum mt_status st = MT_OK;
     if (!f->jobs.count) {
         mt_fail(f->err, MT_EINPUT, "what would it train? Name a job with --job, or jobs with --jobs");
         return mt_err_hint(f->err, "as --job \"model=gpt2:124m batch=512 tokens=300G\"");
@@ -185,10 +190,11 @@ static enum mt_status resolve(struct buy_flags *f) {
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         f->buy.threads = cores < 1 ? 1 : cores > MOST_THREADS ? MOST_THREADS : (int)cores;
     }
-    const char *files[] = {f->out, f->cluster_out, f->output.path};
-    for (int i = 0; i < 3 && !st; i++)
-        if (files[i]) st = mt_file_writable(files[i], f->err);
-    return st;
+    mt_files_reads(&f->files, "--own", f->own);
+    mt_files_writes(&f->files, "--output", f->out, MT_PURCHASE_FORMAT);
+    mt_files_describes(&f->files, "--write-cluster", f->cluster_out);
+    mt_files_writes(&f->files, "--json", f->output.path, MT_TABLES_FORMAT);
+    return mt_files_check(&f->files, f->err);
 }
 
 static void tell(void *context, int judged, double money) {
@@ -266,6 +272,7 @@ int mt_command_buy(int argc, char **argv) {
     if (!st) st = search(&f, &err);
     mt_catalogue_release(&f.catalogue);
     mt_buy_jobs_release(&f.jobs);
+    mt_arena_release(&f.files.arena); /* of flags that were refused */
     mt_arena_release(&f.arena);
     return st ? mt_command_fail(&err) : 0;
 }

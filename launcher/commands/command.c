@@ -1,7 +1,6 @@
 /* Finding the sub-command, and what all commands share. */
 #include "launcher/commands/command.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include "kernels/base/arena.h"
 #include "kernels/base/log.h"
 #include "kernels/base/text/nearest.h"
+#include "launcher/flags/output.h"
 
 static const struct {
     const char *name, *help;
@@ -39,12 +39,8 @@ int mt_command_fail(const struct mt_err *err) {
 
 /* A failed write to standard output is a failure of the command. */
 static int check_output(void) {
-    errno = 0;
-    if (!fflush(stdout) && !ferror(stdout)) return 0;
-    if (!errno) errno = EIO; /* an earlier write's errno is lost */
     struct mt_err err = MT_ERR_INIT;
-    mt_fail_errno(&err, "standard output");
-    return mt_command_fail(&err);
+    return mt_output_flush(&err) ? mt_command_fail(&err) : 0;
 }
 
 /* The next file opened would get the number of a standard stream that is closed, and output would go there. Give the

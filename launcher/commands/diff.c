@@ -44,6 +44,7 @@ int mt_command_diff(int argc, char **argv) {
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     if (!st && f.npaths < 2) st = mt_fail(&err, MT_EINPUT, "compare what? Name two files");
     struct mt_tables doc = MT_TABLES_INIT;
+    if (!st) st = mt_output_check(&f.output, f.path, 2, &err);
     if (!st) st = mt_diff(f.path[0], f.path[1], &doc, &count, &err);
     if (!st && !count) mt_tables_say(&doc, "%s and %s say the same", f.path[0], f.path[1]);
     if (!st) st = mt_output_end(&f.output, &doc, &err);

@@ -18,7 +18,8 @@ struct doctor_flags {
 };
 
 static const struct argp_option flag_table[] = {
-    {"out", KEY_OUT, "DIR", 0, "the folder for checkpoints, which must be writable and have room", 1},
+    {"out", KEY_OUT, "DIR", 0,
+     "the folder for checkpoints, which must be writable and have room [a new one in this folder]", 1},
     MT_OPTION_DEVICE(KEY_DEVICE, "cpu", 1),
     MT_OPTION_START_DEADLINE(KEY_START_DEADLINE, 1),
     MT_OPTION_JSON(KEY_JSON, 1),

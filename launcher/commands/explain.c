@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "launcher/commands/command.h"
+#include "launcher/flags/files.h"
 #include "launcher/flags/flags.h"
 #include "launcher/flags/output.h"
 #include "launcher/run/trace.h"
@@ -41,7 +42,13 @@ static error_t parse(int key, char *text, struct argp_state *state) {
 
 static enum mt_status validate(const struct explain_flags *f) {
     if (!f->path) return mt_fail(f->err, MT_EINPUT, "explain what? Name a plan");
-    if (f->cluster) return MT_OK;
+    struct mt_files files = {0};
+    mt_files_reads(&files, NULL, f->path);
+    mt_files_reads(&files, "--cluster", f->cluster);
+    mt_files_writes(&files, "--trace", f->trace, NULL);
+    mt_files_writes(&files, "--json", f->output.path, MT_TABLES_FORMAT);
+    if (f->cluster) return mt_files_check(&files, f->err);
+    mt_arena_release(&files.arena);
     mt_fail(f->err, MT_EINPUT, "--cluster is missing: a plan is explained on its cluster");
     return mt_err_hint(f->err, "as --cluster cluster.json, the cluster that the plan was made for");
 }

@@ -8,6 +8,7 @@
 
 #include "kernels/base/file.h"
 #include "launcher/commands/command.h"
+#include "launcher/flags/files.h"
 #include "launcher/flags/flags.h"
 #include "launcher/flags/output.h"
 #include "launcher/launch/job.h"
@@ -172,6 +173,20 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return st ? EINVAL : 0;
 }
 
+/* Of the files in the folder only the hostfile can be one that a person has written. */
+static enum mt_status check_files(const struct launch_flags *f) {
+    const struct mt_job_options *o = &f->job;
+    struct mt_files files = {0};
+    mt_files_reads(&files, NULL, o->plan);
+    mt_files_reads(&files, "--hosts", o->hosts);
+    mt_files_reads(&files, "--cluster", o->cluster);
+    mt_files_reads(&files, "--described", o->described);
+    const char *hostfile = mt_arena_printf(&files.arena, "%s/hostfile", o->folder);
+    mt_files_writes(&files, "--out", access(hostfile, F_OK) ? NULL : hostfile, NULL);
+    mt_files_writes(&files, "--json", f->output.path, MT_TABLES_FORMAT);
+    return mt_files_check(&files, f->err);
+}
+
 static enum mt_status validate(const struct launch_flags *f) {
     const struct mt_job_options *o = &f->job;
     if (!o->plan) {
@@ -201,7 +216,7 @@ static enum mt_status validate(const struct launch_flags *f) {
         mt_fail(f->err, MT_EINPUT, "--slurm-job: this is no job of Slurm: SLURM_JOB_NODELIST is not set");
         return mt_err_hint(f->err, "`motley launch --slurm` writes a script for sbatch in which it is");
     }
-    if (o->hosts || f->to_slurm || o->start.in_slurm) return MT_OK;
+    if (o->hosts || f->to_slurm || o->start.in_slurm) return check_files(f);
     mt_fail(f->err, MT_EINPUT, "launch where? --hosts FILE or --slurm is missing");
     return mt_err_hint(f->err, "a hostfile has a line for each host, as \"node1 slots=4\"");
 }
@@ -302,7 +317,7 @@ int mt_command_launch(int argc, char **argv) {
     while (mine < argc && strcmp(argv[mine], "--")) mine++;
     char **train = mt_new(&flags.arena, char *, argc - mine + 2);
     int ntrain = 1;
-    train[0] = "motley launch";
+    train[0] = "motley train";
     for (int i = mine + 1; i < argc; i++) train[ntrain++] = argv[i];
     enum mt_status st = mt_flags_parse(&argp, mine, argv, &flags, &err);
     if (st && mine == argc && !strncmp(err.hint, "`motley launch --help`", 22))

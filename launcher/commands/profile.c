@@ -5,6 +5,7 @@
 
 #include "launcher/commands/command.h"
 #include "launcher/profile/describe_cluster.h"
+#include "launcher/flags/files.h"
 #include "launcher/flags/flags.h"
 #include "launcher/flags/job_flags.h"
 #include "launcher/profile/cluster.h"
@@ -117,7 +118,12 @@ static enum mt_status resolve(struct profile_flags *f) {
 /* --describe and --hardware, which need no MPI. */
 static int describe_only(struct profile_flags *f) {
     struct mt_tables doc = MT_TABLES_INIT;
-    enum mt_status st = MT_OK;
+    struct mt_files files = {0};
+    mt_files_reads(&files, "--measured", f->measured);
+    mt_files_describes(&files, "--out", f->hardware ? NULL : f->profile.out);
+    mt_files_writes(&files, "--json", f->profile.output.path, MT_TABLES_FORMAT);
+    enum mt_status st = mt_files_check(&files, f->err);
+    if (st) return mt_command_fail(f->err);
     if (f->hardware)
         mt_hardware_tables(&doc);
     else

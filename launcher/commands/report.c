@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "kernels/base/table/table.h"
 #include "launcher/commands/command.h"
+#include "launcher/flags/files.h"
 #include "launcher/flags/flags.h"
 #include "launcher/report/report.h"
 
@@ -43,6 +45,14 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return ARGP_ERR_UNKNOWN;
 }
 
+static enum mt_status check_files(const struct report_flags *f) {
+    struct mt_files files = {0};
+    for (int i = 0; i < f->request.npaths; i++) mt_files_reads(&files, NULL, f->paths[i]);
+    mt_files_reads(&files, "--cluster", f->request.cluster);
+    mt_files_writes(&files, "--out", f->request.out, f->request.format == MT_REPORT_JSON ? MT_TABLES_FORMAT : NULL);
+    return mt_files_check(&files, f->err);
+}
+
 int mt_command_report(int argc, char **argv) {
     static const struct argp argp = {
         .options = flag_table,
@@ -62,6 +72,7 @@ int mt_command_report(int argc, char **argv) {
         st = mt_fail(&err, MT_EINPUT, "report of what? Name a document");
         mt_err_hint(&err, "as `motley report cluster.json plan.json -o report.html`");
     }
+    if (!st) st = check_files(&f);
     if (!st) st = mt_report(&f.request, &err);
     return st ? mt_command_fail(&err) : 0;
 }

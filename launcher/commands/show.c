@@ -73,7 +73,8 @@ static enum mt_status resolve(struct show_flags *f) {
     if (f->subject == GRAPH && !f->path && !f->model)
         return mt_fail(f->err, MT_EINPUT, "show the graph of what? Name a plan, or a model with --model");
     if (!f->path && !f->model) return mt_fail(f->err, MT_EINPUT, "show what? Name a file");
-    return f->subject == GRAPH ? mt_job_flags_resolve(&f->job, f->err) : MT_OK;
+    return f->subject == GRAPH ? mt_job_flags_resolve(&f->job, f->err)
+                               : mt_output_check(&f->output, &f->path, 1, f->err);
 }
 
 /* The rank, or those of the class of which it is the first. */
@@ -225,7 +226,7 @@ int mt_command_show(int argc, char **argv) {
         }
     }
     mt_job_flags_release(&f.job);
-    if (!st && fflush(stdout)) st = mt_fail_errno(&err, "standard output");
+    if (!st) st = mt_output_flush(&err);
     if (st) return mt_command_fail(&err);
     return outliers ? MT_EXIT_OUTLIERS : MT_EXIT_OK;
 }

@@ -4,6 +4,7 @@
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
 #include "launcher/flags/output.h"
+#include "launcher/session/agree.h"
 #include "launcher/session/rank_device.h"
 #include "launcher/session/session.h"
 #include "launcher/tune/tune_job.h"
@@ -33,6 +34,13 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return st ? EINVAL : 0;
 }
 
+static enum mt_status check_output(const struct tune_flags *f) {
+    int rank;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    enum mt_status st = rank ? MT_OK : mt_output_check(&f->output, &f->options.plan, 1, f->err);
+    return mt_agree_rank0(MPI_COMM_WORLD, st, f->err);
+}
+
 int mt_command_tune(int argc, char **argv) {
     static const struct argp argp = {
         .options = flag_table,
@@ -52,6 +60,7 @@ int mt_command_tune(int argc, char **argv) {
     }
     const struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 60};
     st = mt_session_begin(&watch, st, &err);
+    if (!st) st = check_output(&f);
     struct mt_tables doc = MT_TABLES_INIT;
     if (!st) st = mt_tune_job(&f.options, &doc, &err);
     if (!st && doc.count) st = mt_output_end(&f.output, &doc, &err);

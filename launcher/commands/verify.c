@@ -59,7 +59,7 @@ static enum mt_status validate(const struct verify_flags *f) {
         return mt_fail(f->err, MT_EINPUT, "--no-numeric excludes --numeric, --small and --steps");
     if (f->proof && f->output.json)
         return mt_fail(f->err, MT_EINPUT, "--json excludes --proof, whose lines are no table");
-    return MT_OK;
+    return mt_output_check(&f->output, &f->path, 1, f->err);
 }
 
 /* Lines as they are known, and a row of figures each. */

@@ -5,6 +5,7 @@
 
 #include "kernels/base/text/units.h"
 #include "launcher/commands/command.h"
+#include "launcher/flags/files.h"
 #include "launcher/flags/flags.h"
 #include "launcher/flags/job_flags.h"
 #include "launcher/flags/output.h"
@@ -133,7 +134,13 @@ static enum mt_status resolve(struct whatif_flags *f) {
     if (!f->plan && !f->nmodels)
         return mt_fail(f->err, MT_EINPUT, "what would it train? Name a model with --model, or a plan with --plan");
     if (!(f->limit_s > 0)) return mt_fail(f->err, MT_EINPUT, "--limit: must be above 0");
-    return f->plan ? MT_OK : mt_job_flags_resolve(&f->job, f->err);
+    struct mt_files files = {0};
+    for (int i = 0; i < f->nclusters; i++) mt_files_reads(&files, "--cluster", f->clusters[i]);
+    mt_files_reads(&files, "--plan", f->plan);
+    mt_files_reads(&files, "--prices", f->prices);
+    mt_files_writes(&files, "--json", f->output.path, MT_WHATIF_FORMAT);
+    enum mt_status st = mt_files_check(&files, f->err);
+    return st || f->plan ? st : mt_job_flags_resolve(&f->job, f->err);
 }
 
 /* Clusters after the first, side by side with it. */

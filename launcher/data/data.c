@@ -253,6 +253,20 @@ void mt_data_warn(const struct mt_data *d, bool trains) {
                shared);
 }
 
+/* Flags about lines of JSONL, where there are none. */
+static enum mt_status refuse_unread(const struct mt_data_reading *reading, const struct mt_data *d,
+                                    struct mt_err *err) {
+    const char *flag = reading->field ? "--data-field" : reading->skips_bad_lines ? "--bad-lines skip" : NULL;
+    bool has_lines = false;
+    for (int s = 0; s < d->nsources + d->nvals; s++) {
+        const struct mt_data_source *source = s < d->nsources ? &d->sources[s] : &d->vals[s - d->nsources];
+        for (int i = 0; i < source->spec.nfiles; i++) has_lines |= source->files[i].format == MT_DATA_jsonl;
+    }
+    if (!flag || has_lines) return MT_OK;
+    mt_fail(err, MT_EINPUT, "%s: has no use without JSONL, and no file of --data is that", flag);
+    return mt_err_hint(err, "files named .jsonl or .ndjson are; jsonl:FILE says it of another");
+}
+
 enum mt_status mt_data_open(const struct mt_data_options *o, struct mt_data *d, struct mt_err *err) {
     const struct mt_data_files *files = o->files;
     *d = (struct mt_data){0};
@@ -264,7 +278,8 @@ enum mt_status mt_data_open(const struct mt_data_options *o, struct mt_data *d, 
     d->train = mt_new(&d->arena, struct mt_data_part, d->nsources);
     d->val = mt_new(&d->arena, struct mt_data_part, d->nsources + d->nvals);
     enum mt_status st;
-    if ((st = open_sources(o, d, err)) || (st = refuse_twice("--data", d->sources, d->nsources, &d->arena, err)) ||
+    if ((st = open_sources(o, d, err)) || (st = refuse_unread(&files->reading, d, err)) ||
+        (st = refuse_twice("--data", d->sources, d->nsources, &d->arena, err)) ||
         (st = refuse_twice("--val", d->vals, d->nvals, &d->arena, err)) || (st = divide(o, d, err)) ||
         (st = share(d, err))) {
         mt_data_close(d);

@@ -88,7 +88,9 @@ enum mt_status mt_data_file_read(const char *name, enum mt_data_format format, s
     file->bytes = NULL, file->words = NULL, file->longs = NULL, file->count = file->skipped = 0;
     enum mt_status st = format == MT_DATA_BY_NAME ? format_by_name(name, file, &format, err) : MT_OK;
     const struct data_opening opening = {name, documents, ends};
-    return st ? st : open_as[format](&opening, file, err);
+    if (st || (st = open_as[format](&opening, file, err))) return st;
+    file->format = format;
+    return MT_OK;
 }
 
 enum mt_status mt_data_file_open(const char *path, enum mt_data_format format, struct mt_documents *documents,

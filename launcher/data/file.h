@@ -32,8 +32,9 @@ struct mt_data_file {
     const uint8_t *bytes;  /* tokens of one byte each; or null */
     const uint16_t *words; /* of two; or null */
     const uint32_t *longs; /* of four; or null */
-    int64_t count;         /* tokens */
-    int64_t skipped;       /* bad lines */
+    enum mt_data_format format;
+    int64_t count;   /* tokens */
+    int64_t skipped; /* bad lines */
 };
 
 /* MT_EINPUT, and nothing to close, for a file that is empty, is not what its format says, or contradicts itself; the

@@ -19,6 +19,8 @@
 #include "kernels/base/file.h"
 #include "kernels/base/number/hash.h"
 #include "kernels/device/device.h"
+#include "launcher/flags/data_flags.h"
+#include "launcher/flags/files.h"
 #include "launcher/session/agree.h"
 #include "launcher/watch/watch.h"
 #include "planner/lp/lp.h"
@@ -176,17 +178,18 @@ static void try_out(const char *path, struct mt_doctor_out *out) {
     unlink(path); /* left by a run that was killed, or a link that somebody made */
     int fd = open(path, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0) {
-        snprintf(out->refused, sizeof out->refused, "%s", strerror(errno));
+        out->refused = errno;
         return;
     }
     if (!fstatvfs(fd, &about)) out->free_bytes = (int64_t)about.f_bavail * (int64_t)about.f_frsize;
     if (flock(fd, LOCK_EX | LOCK_NB)) snprintf(out->lock, sizeof out->lock, "%s", strerror(errno));
     char *piece = mt_calloc(1, PIECE);
     double start_s = mt_now_s();
-    bool written = true;
-    for (int i = 0; i < PIECES && written; i++) written = write(fd, piece, PIECE) == PIECE;
-    if (!written || fsync(fd)) snprintf(out->refused, sizeof out->refused, "%s", strerror(errno));
-    out->write_Bps = (double)PIECES * PIECE / (mt_now_s() - start_s);
+    ssize_t n = 0, written = 0;
+    while (written < (ssize_t)PIECES * PIECE && (n = write(fd, piece, PIECE)) > 0)
+        written += n; /* n: less before it is full */
+    if (n < 0 || fsync(fd)) out->refused = errno;
+    out->write_Bps = (double)written / (mt_now_s() - start_s);
     free(piece);
     close(fd);
 }
@@ -227,6 +230,14 @@ static void match_plan(struct mt_doctor *d, struct mt_doctor_rank *mine) {
     free(names);
 }
 
+static enum mt_status check_files(const struct mt_doctor_options *options, struct mt_err *err) {
+    struct mt_files files = {0};
+    mt_files_reads(&files, NULL, options->plan);
+    mt_data_flags_files(options->data, &files);
+    mt_files_writes(&files, "--json", options->output.path, MT_TABLES_FORMAT);
+    return mt_files_check(&files, err);
+}
+
 enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failures, struct mt_err *err) {
     struct mt_doctor d = {.options = options};
     struct mt_doctor_rank mine = {.host = ""};
@@ -240,8 +251,9 @@ enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failu
     snprintf(mine.motley, sizeof mine.motley, "%s", MOTLEY_VERSION);
     snprintf(mine.mpi, sizeof mine.mpi, "%.63s", version);
     mt_watch_phase(MT_WATCH_SLOW, "examining the host");
-    enum mt_status st = mt_agree(MPI_COMM_WORLD, observe_host(&mine, err), err);
-    if (st) return st;
+    enum mt_status st = rank ? MT_OK : check_files(options, err);
+    if (!st) st = observe_host(&mine, err);
+    if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     if (doctor_on_gpus(&d)) {
         mt_watch_phase(MT_WATCH_SLOW, "examining GPUs");
         mt_doctor_observe_gpus(&mine);
@@ -252,7 +264,7 @@ enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failu
     if (options->plan) observe_plan(options->plan, &mine, &d.plan);
     if (options->data->ndata) observe_data(options->data, &mine);
     match_plan(&d, &mine);
-    if (options->out) observe_out(rank == d.leader, options->out, &mine, &d.out);
+    observe_out(rank == d.leader, options->out ? options->out : ".", &mine, &d.out);
     MPI_Bcast(&d.out, sizeof d.out, MPI_BYTE, d.leader, MPI_COMM_WORLD);
     mt_watch_phase(MT_WATCH_SLOW, "testing the network");
     if (!(st = mt_doctor_network(MPI_COMM_WORLD, &mine, err))) {

@@ -18,7 +18,7 @@
 #include "planner/plan/plan.h"
 
 struct mt_doctor_options {
-    const char *plan, *out; /* as the job gets them; each may be null */
+    const char *plan, *out; /* as the job gets them; each may be null. out null: train makes one in this folder */
     const struct mt_data_files *data;
     const char *device; /* "cpu", "cuda" */
     struct mt_output output;
@@ -58,9 +58,9 @@ struct mt_doctor_rank {
     int unreached[MT_DOCTOR_MOST_UNREACHED];
 };
 
-struct mt_doctor_out {            /* the folder, as rank 0 sees it */
-    char refused[MT_DOCTOR_TEXT]; /* why it cannot be written; "" if it can */
-    char lock[MT_DOCTOR_TEXT];    /* why it cannot be locked; "" if it can */
+struct mt_doctor_out {         /* the folder, as the rank that writes sees it */
+    int refused;               /* why it cannot be written, as errno; 0 if it can */
+    char lock[MT_DOCTOR_TEXT]; /* why it cannot be locked; "" if it can */
     int64_t free_bytes;
     double write_Bps; /* a few MiB, with fsync */
 };

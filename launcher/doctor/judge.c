@@ -1,4 +1,5 @@
 /* Judging: one function per finding, in the order of the table at the end. */
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -279,12 +280,20 @@ static int64_t checkpoint_bytes(const struct mt_doctor *d) {
     return d->plan && d->plan->decisions.nstorage ? sum : most;
 }
 
+static bool is_full(int why) {
+    return why == ENOSPC || why == EDQUOT;
+}
+
+/* Of a folder that cannot be written, by errno. */
+static const char *remedy_of(int why) {
+    if (why == ENOENT || why == ENOTDIR) return "make the folder, or choose another one with --out";
+    if (is_full(why)) return "make room, or choose a folder elsewhere with --out";
+    if (why == EROFS) return "choose a folder on a file system that is not read-only with --out";
+    return "choose a folder that may be written to with --out";
+}
+
 static void judge_out(const struct mt_doctor *d, struct doctor_finding *f) {
-    if (!d->options->out) {
-        mt_doctor_say(f, DOCTOR_OK, NULL, "none was given: nothing would be written");
-        return;
-    }
-    const char *folder = d->options->out;
+    const char *folder = d->options->out ? d->options->out : "run, run-2, ... in this folder, without --out";
     struct mt_arena arena = MT_ARENA_INIT;
     char has[MT_UNITS_TEXT], one[MT_UNITS_TEXT];
     int64_t needs = checkpoint_bytes(d);
@@ -292,12 +301,20 @@ static void judge_out(const struct mt_doctor *d, struct doctor_finding *f) {
     mt_units_bytes((double)needs, one);
     bool shared = true;
     for (int r = 0; r < d->nranks; r++) shared = shared && d->ranks[r].sees_out;
-    if (d->out.refused[0])
-        mt_doctor_say(f, DOCTOR_FAILURE, "make the folder, or choose another one", "%s: cannot be written: %s", folder,
-                      d->out.refused);
-    else if (needs && d->out.free_bytes < 3 * needs)
+    bool small = needs && d->out.free_bytes < 3 * needs;
+    bool fits = needs && !small && d->out.refused == ENOSPC; /* what the trial file did not */
+    const char *kept = small ? mt_arena_printf(&arena,
+                                               "%s are free, and up to three checkpoints of about %s are kept "
+                                               "at a time",
+                                               has, one)
+                             : mt_arena_printf(&arena, "%s are free", has);
+    if (d->out.refused && !fits)
+        mt_doctor_say(f, DOCTOR_FAILURE, remedy_of(d->out.refused), "%s: cannot be written: %s%s%s", folder,
+                      strerror(d->out.refused), is_full(d->out.refused) ? "; " : "",
+                      is_full(d->out.refused) ? kept : "");
+    else if (small)
         mt_doctor_say(f, DOCTOR_FAILURE, "make room, or keep fewer checkpoints (--keep 1 needs two at a time)",
-                      "%s: %s are free, and up to three checkpoints of about %s are kept at a time", folder, has, one);
+                      "%s: %s", folder, kept);
     if (d->out.lock[0])
         mt_doctor_say(f, DOCTOR_WARNING, "make sure that no two runs write there", "%s: cannot be locked: %s", folder,
                       d->out.lock);

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "kernels/base/file.h"
+#include "launcher/data/spec.h"
+#include "launcher/flags/files.h"
 #include "launcher/flags/flags.h"
 
 enum { KEY_DATA = 'd', KEY_VAL = 0x3000, KEY_VAL_FRACTION, KEY_FIELD, KEY_TOKENIZER, KEY_END, KEY_BAD_LINES };
@@ -95,6 +97,21 @@ void mt_data_flags_find_tokenizer(struct mt_data_flags *f, const char *const *we
         if (!access(there, F_OK)) *path = there;
     }
     if (*path && !strcmp(*path, "none")) *path = NULL;
+}
+
+static void add_files(const char *flag, const char *const *texts, int n, struct mt_files *files) {
+    struct mt_data_spec spec;
+    struct mt_err ignored = MT_ERR_INIT; /* the data's own reader reports it */
+    for (int i = 0; i < n; i++)
+        if (!mt_data_spec_parse(flag, texts[i], &files->arena, &spec, &ignored))
+            for (int k = 0; k < spec.nfiles; k++) mt_files_reads(files, flag, spec.files[k]);
+}
+
+void mt_data_flags_files(const struct mt_data_files *data, struct mt_files *files) {
+    const char *tokenizer = data->reading.tokenizer;
+    add_files("--data", data->data, data->ndata, files);
+    add_files("--val", data->val, data->nval, files);
+    if (tokenizer) mt_files_reads(files, "--tokenizer", mt_file_in(tokenizer, "tokenizer.json", &files->arena));
 }
 
 enum mt_status mt_data_flags_check(const struct mt_data_flags *f, struct mt_err *err) {

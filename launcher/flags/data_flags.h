@@ -34,4 +34,8 @@ void mt_data_flags_find_tokenizer(struct mt_data_flags *flags, const char *const
 /* Refuse flags that contradict each other, and those that say how data is read that is not there. */
 enum mt_status mt_data_flags_check(const struct mt_data_flags *flags, struct mt_err *err);
 
+/* All files that are read for the data. */
+struct mt_files;
+void mt_data_flags_files(const struct mt_data_files *data, struct mt_files *files);
+
 #endif

@@ -10,6 +10,7 @@
 #include "kernels/base/text/nearest.h"
 #include "kernels/base/text/units.h"
 #include "launcher/flags/internal.h"
+#include "launcher/flags/output.h"
 
 const char *const mt_device_kinds[MT_NDEVICE_KINDS] = {"cpu", "cuda"};
 void (*mt_flags_visit)(const struct argp *argp, const char *command);
@@ -136,20 +137,21 @@ struct parsing {
     struct mt_err *err;
 };
 
-/* Print what was asked for instead of the command's work, and end. A failed write is a failure. */
+_Noreturn void mt_flags_answered(void) {
+    struct mt_err err = MT_ERR_INIT;
+    if (!mt_output_flush(&err)) exit(MT_EXIT_OK);
+    mt_err_print(&err);
+    exit(mt_exit_code(err.status));
+}
+
+/* Print what was asked for instead of the command's work, and end. */
 static void print_and_exit(struct argp_state *state, bool help) {
     if (help)
         argp_help(state->root_argp, stdout, ARGP_HELP_STD_HELP & ~(ARGP_HELP_EXIT_ERR | ARGP_HELP_EXIT_OK),
                   state->name);
     else
         puts("motley " MOTLEY_VERSION);
-    struct mt_err err = MT_ERR_INIT;
-    errno = 0;
-    if (!fflush(stdout) && !ferror(stdout)) exit(MT_EXIT_OK);
-    if (!errno) errno = EIO; /* an earlier write's errno is lost */
-    mt_fail_errno(&err, "standard output");
-    mt_err_print(&err);
-    exit(mt_exit_code(err.status));
+    mt_flags_answered();
 }
 
 /* What every command has, around its own flags. */

@@ -33,6 +33,9 @@
  * --version are answered here, and end the process. */
 enum mt_status mt_flags_parse(const struct argp *argp, int argc, char **argv, void *input, struct mt_err *err);
 
+/* End the process after a flag that is answered by what was printed to standard output; a failed write is a failure. */
+_Noreturn void mt_flags_answered(void);
+
 /* For what prints the commands' flags (launcher/install/): if set, mt_flags_parse calls it with the argp of the
  * command, argv[0] of which is `command`, instead of parsing. It must not return. */
 extern void (*mt_flags_visit)(const struct argp *argp, const char *command);

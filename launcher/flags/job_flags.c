@@ -15,7 +15,7 @@
 #include "profiler/describe/runs.h"
 #include "synth/models/config/config.h"
 
-enum flag_kind { COUNT, SEED, REAL, TYPE, OPTIMIZER, SCHEDULE, TRUE };
+enum flag_kind { COUNT, POSITIVE, SEED, REAL, TYPE, OPTIMIZER, SCHEDULE, TRUE };
 enum flag_use { ALWAYS, WITH_ADAMW, WITH_SGD, WITH_FALLING_RATE, WITH_LOSS_SCALE };
 
 static const struct {
@@ -26,7 +26,7 @@ static const struct {
 } table[] = {
 #define AT(member) offsetof(struct mt_job, member)
     {"batch", "B", "samples per step, over all ranks [8]", COUNT, ALWAYS, AT(batch)},
-    {"seq", "T", "tokens per sample [the model's context]", COUNT, ALWAYS, AT(seq)},
+    {"seq", "T", "tokens per sample [the model's context]", POSITIVE, ALWAYS, AT(seq)},
     {"steps", "N", "training steps [1000]", COUNT, ALWAYS, AT(steps)},
     {"precision", "TYPE",
      MT_PRECISIONS "; bf16 and f16 with f32 master weights; auto: bf16, or f16 if a device lacks it [f32]", TYPE,
@@ -105,6 +105,7 @@ static enum mt_status set_flag(struct mt_job_flags *flags, int row, const char *
     flags->given |= 1u << row;
     switch (table[row].kind) {
     case COUNT: return mt_flag_int(name, text, 0, (int64_t)1 << 40, to, flags->err);
+    case POSITIVE: return mt_flag_int(name, text, 1, (int64_t)1 << 40, to, flags->err);
     case REAL: return mt_flag_real(name, text, to, flags->err);
     case TRUE: *(bool *)to = true; return MT_OK;
     case SEED:
@@ -136,12 +137,25 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return set_flag(state->input, key - FIRST_KEY, text) ? EINVAL : 0;
 }
 
-const struct argp *mt_job_argp(void) {
-    static struct argp_option options[NFLAGS + 1];
-    static struct argp argp = {.options = options, .parser = parse};
+static void fill_options(struct argp_option *options) {
     for (int f = 0; f < NFLAGS; f++)
         options[f] = (struct argp_option){
             .name = table[f].name, .key = FIRST_KEY + f, .arg = table[f].arg, .doc = table[f].help};
+}
+
+const struct argp *mt_job_argp(void) {
+    static struct argp_option options[NFLAGS + 1];
+    static struct argp argp = {.options = options, .parser = parse};
+    fill_options(options);
+    return &argp;
+}
+
+const struct argp *mt_job_argp_with_batch(const char *help) {
+    static struct argp_option options[NFLAGS + 1];
+    static struct argp argp = {.options = options, .parser = parse};
+    fill_options(options);
+    for (int f = 0; f < NFLAGS; f++)
+        if (!strcmp(options[f].name, "batch")) options[f].doc = help;
     return &argp;
 }
 

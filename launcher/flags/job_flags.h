@@ -28,6 +28,8 @@ struct mt_job_flags {
 void mt_job_flags_init(struct mt_job_flags *flags, struct mt_err *err);
 void mt_job_flags_release(struct mt_job_flags *flags);
 const struct argp *mt_job_argp(void);
+/* The same for a command that has a batch of its own where none is given, which its `help` of --batch says. */
+const struct argp *mt_job_argp_with_batch(const char *help);
 
 /* A --model: a model's text, or the folder of one (synth/models/config/config.h), of which *model becomes the text; it
  * lives as long as the flags. The job gets the folder's dropout when it is resolved, unless --dropout is given. */

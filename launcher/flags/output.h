@@ -32,10 +32,17 @@ struct mt_output {
 enum mt_status mt_output_flag(const char *text, struct argp_state *state, bool (*is_operand)(const char *word),
                               struct mt_output *output, struct mt_err *err);
 
+/* For a command that writes no other file: refuse a --json=FILE that would destroy a document (files.h), or what the
+ * command reads. paths[n]: null is none. */
+enum mt_status mt_output_check(const struct mt_output *output, const char *const *paths, int n, struct mt_err *err);
+
 /* Print what was added to the document since the last time, if it is to be text. */
 void mt_output_tell(const struct mt_output *output, struct mt_tables *doc);
 
 /* The rest of the text, or the JSON; and the file. */
 enum mt_status mt_output_end(const struct mt_output *output, struct mt_tables *doc, struct mt_err *err);
+
+/* Flush standard output at the command's end: MT_ESYSTEM where that fails, or an earlier write has failed. */
+enum mt_status mt_output_flush(struct mt_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Flags of `motley plan`. */
+/* Flags of `motley plan`. The file is long since a flag, what it sets and what excludes it are read together. */
 #include "launcher/flags/plan_flags.h"
 
 #include <errno.h>
@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernels/base/file.h"
 #include "kernels/base/text/nearest.h"
+#include "launcher/flags/files.h"
 #include "launcher/flags/flags.h"
 #include "profiler/describe/describe.h"
 #include "synth/models/model.h"
@@ -146,15 +148,23 @@ static enum mt_status divide_by(struct mt_plan_flags *f, const char *flag) {
     return MT_OK;
 }
 
-static void list_strategies(void) {
-    for (int i = 0; i < MT_NSTRATEGIES; i++) printf("%-16s %s\n", mt_strategies[i].name, mt_strategies[i].help);
-    exit(0);
+static void list_strategies(FILE *file) {
+    for (int i = 0; i < MT_NSTRATEGIES; i++) fprintf(file, "%-16s %s\n", mt_strategies[i].name, mt_strategies[i].help);
+}
+
+/* A flag that asks for a list, which is printed once all flags are known. */
+static enum mt_status take_list(struct mt_plan_flags *f, const char *flag, void (*list)(FILE *file)) {
+    if (f->list && f->list != list)
+        return mt_fail(f->err, MT_EINPUT, "%s and %s exclude each other", f->listed_by, flag);
+    f->listed_by = flag;
+    f->list = list;
+    return MT_OK;
 }
 
 static enum mt_status take_strategy(struct mt_plan_flags *f, const char *text) {
     const char *names[MT_NSTRATEGIES];
     int which = 0;
-    if (!strcmp(text, "list")) list_strategies();
+    if (!strcmp(text, "list")) return take_list(f, "--strategy list", list_strategies);
     for (int i = 0; i < MT_NSTRATEGIES; i++) names[i] = mt_strategies[i].name;
     enum mt_status st = mt_flag_name("--strategy", text, names, MT_NSTRATEGIES, &which, f->err);
     f->request.strategy = &mt_strategies[which];
@@ -324,12 +334,22 @@ static enum mt_status take_limit(struct mt_plan_flags *f, const char *text) {
     return mt_fail(f->err, MT_EINPUT, "--limit: must be more than 0");
 }
 
+/* The first flag that asks for no list. */
+static void note_flag(struct mt_plan_flags *f, int key, const char *text) {
+    const char *flag = NULL;
+    for (const struct argp_option *o = options; (o->name || o->doc) && !flag; o++)
+        if (o->key && o->key == key) flag = mt_arena_printf(&f->arena, "--%s", o->name);
+    bool lists = key == KEY_MODELS || key == KEY_DOCUMENT || (key == KEY_STRATEGY && !strcmp(text, "list"));
+    if (!lists && !f->unlisted) f->unlisted = flag;
+}
+
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct mt_plan_flags *f = state->input;
+    note_flag(f, key, text);
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; return 0;
-    case KEY_MODELS: mt_model_help(stdout); exit(0);
-    case KEY_DOCUMENT: mt_plan_print_document(stdout); exit(0);
+    case KEY_MODELS: return take_list(f, "--models", mt_model_help) ? EINVAL : 0;
+    case KEY_DOCUMENT: return take_list(f, "--document", mt_plan_print_document) ? EINVAL : 0;
     case KEY_OUT: return mt_flag_path("--out", text, &f->out, f->err) ? EINVAL : 0;
     case KEY_CHECK: return mt_flag_path("--check", text, &f->check, f->err) ? EINVAL : 0;
     case KEY_CLUSTER: return mt_flag_path("--cluster", text, &f->cluster, f->err) ? EINVAL : 0;
@@ -353,8 +373,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return ARGP_ERR_UNKNOWN;
 }
 
-/* The plan that is about to be replaced; null where there is none, or what is there is no plan: it will be replaced all
- * the same. */
+/* The plan that is about to be replaced; null where there is none. */
 static struct mt_plan *read_replaced(const char *out) {
     struct mt_err ignored = MT_ERR_INIT;
     struct mt_plan *plan;
@@ -404,6 +423,24 @@ static enum mt_status check_output(const struct mt_plan_flags *f) {
     return mt_fail(f->err, MT_EINPUT, "--json excludes --out -: what is printed is the plan, which is JSON itself");
 }
 
+/* An edited plan may be signed in its place; a run's plan stays what the run trained. */
+static enum mt_status check_files(const struct mt_plan_flags *f) {
+    struct mt_files files = {0};
+    mt_files_edits(&files, "--check", f->check, MT_PLAN_FORMAT);
+    mt_files_reads(&files, "--cluster", f->cluster);
+    mt_files_reads(&files, "--from", f->from);
+    if (f->from)
+        mt_files_reads(&files, "--from",
+                       mt_arena_printf(&files.arena, "%s/plan.json", mt_folder_of(f->from, &files.arena)));
+    mt_files_writes(&files, "--out", strcmp(f->out, "-") ? f->out : NULL, MT_PLAN_FORMAT);
+    if (f->opened && strcmp(f->opened->source, "measured") != 0)
+        mt_files_describes(&files, "--cluster-out", f->cluster_out);
+    else
+        mt_files_writes(&files, "--cluster-out", f->cluster_out, MT_CLUSTER_FORMAT);
+    mt_files_writes(&files, "--json", f->output.path, MT_TABLES_FORMAT);
+    return mt_files_check(&files, f->err);
+}
+
 static enum mt_status check_use(const struct mt_plan_flags *f) {
     for (int i = 0; i < f->nuse; i++)
         if (f->use[i] >= f->opened->ndevices)
@@ -425,6 +462,8 @@ static enum mt_status resolve(struct mt_plan_flags *f) {
             "as `motley plan --cluster cluster.json --model gpt2:124m --batch 16 -o plan.json`; -o - prints the "
             "plan");
     }
+    const char *searched = f->request.strategy ? "--strategy" : f->request.compare ? "--compare" : NULL;
+    if (f->check && searched) return mt_fail(f->err, MT_EINPUT, "%s: has no use with --check", searched);
     if (f->check && f->from) return mt_fail(f->err, MT_EINPUT, "--check and --from exclude each other");
     if (f->check && said)
         return mt_fail(f->err, MT_EINPUT, "--check: takes a plan as it is: edit the file, and leave out %s", said);
@@ -435,9 +474,13 @@ static enum mt_status resolve(struct mt_plan_flags *f) {
     if (f->limited && !f->cluster) return mt_fail(f->err, MT_EINPUT, "--limit: has no use without --cluster");
     if (f->request.hypothetical && (!f->cluster || f->from))
         return mt_fail(f->err, MT_EINPUT, "--hypothetical: has no use without --cluster, or with --from");
-    if ((f->request.strategy || f->request.compare) && (!f->cluster || f->from))
-        return mt_fail(f->err, MT_EINPUT, "--%s: has no use without --cluster, or with --from",
-                       f->request.strategy ? "strategy" : "compare");
+    if (searched && (!f->cluster || f->from))
+        return mt_fail(f->err, MT_EINPUT, "%s: has no use without --cluster, or with --from", searched);
+    const struct mt_decisions *d = &f->request.fixed.decisions;
+    if (d->gather == MT_GATHER_LAYER && !mt_decisions_shard_state(d) && (d->nstorage || !f->cluster)) {
+        mt_fail(f->err, MT_EINPUT, "--gather layer: has no use with replicated parameters, which all ranks have whole");
+        return mt_err_hint(f->err, "--storage split divides them");
+    }
     const struct mt_plan_fixed *fixed = &f->request.fixed;
     const char *divides = f->shares_by                ? f->shares_by
                           : fixed->micro              ? "--micro"
@@ -453,9 +496,18 @@ static enum mt_status resolve(struct mt_plan_flags *f) {
               : f->from    ? MT_PLAN_REPLAN
               : f->cluster ? MT_PLAN_FOR_CLUSTER
                            : MT_PLAN_BY_SPEEDS;
-    if ((st = check_output(f))) return st;
-    if (f->cluster && ((st = mt_cluster_open(f->cluster, &f->opened, f->err)) || (st = check_use(f)))) return st;
+    if ((st = check_output(f)) || (f->cluster && (st = mt_cluster_open(f->cluster, &f->opened, f->err))) ||
+        (st = check_files(f)) || (f->cluster && (st = check_use(f))))
+        return st;
     return taken ? MT_OK : resolve_request(f);
+}
+
+/* What was asked for instead of a plan; ends the process. */
+static enum mt_status print_list(const struct mt_plan_flags *f) {
+    const char *other = f->unlisted ? f->unlisted : f->job.given ? "a flag of the job" : NULL;
+    if (other) return mt_fail(f->err, MT_EINPUT, "%s: has no use with %s, which makes no plan", other, f->listed_by);
+    f->list(stdout);
+    mt_flags_answered();
 }
 
 void mt_plan_flags_init(struct mt_plan_flags *flags, struct mt_err *err) {
@@ -487,5 +539,6 @@ enum mt_status mt_plan_flags_parse(struct mt_plan_flags *flags, int argc, char *
                               0,
                               0};
     enum mt_status st = mt_flags_parse(&argp, argc, argv, flags, flags->err);
+    if (!st && flags->list) st = print_list(flags);
     return st ? st : resolve(flags);
 }

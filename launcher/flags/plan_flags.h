@@ -7,6 +7,8 @@
 #ifndef MT_LAUNCHER_FLAGS_PLAN_FLAGS_H
 #define MT_LAUNCHER_FLAGS_PLAN_FLAGS_H
 
+#include <stdio.h>
+
 #include "launcher/flags/job_flags.h"
 #include "launcher/flags/output.h"
 #include "planner/make/make.h"
@@ -29,6 +31,9 @@ struct mt_plan_flags {
     struct mt_cluster *opened;                              /* what `cluster` names, or null */
     struct mt_plan *replaced;                               /* with a cluster: the plan that `out` names, or null */
     double limit_s;
+    void (*list)(FILE *);  /* what prints the list that a flag asks for instead of a plan, or null */
+    const char *listed_by; /* that flag */
+    const char *unlisted;  /* the first flag that asks for none, or null */
     const char *ranks_by;  /* the flag that first said how many ranks there are */
     const char *shares_by; /* the flag that said how the batch is divided */
     int nuse;              /* ranks that --use lists */

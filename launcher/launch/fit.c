@@ -107,8 +107,8 @@ static const char *lacks_devices(const struct placing *p, const struct plan_node
 static const char *lacks_link(const struct placing *p, const char *what, double planned_Bps, double Bps) {
     char planned[MT_UNITS_TEXT], measured[MT_UNITS_TEXT];
     if (!(planned_Bps > 0) || Bps >= MT_PLACE_LINK_LEAST * planned_Bps) return NULL;
-    return mt_arena_printf(p->arena, "%s: %sB/s, planned %sB/s", what, mt_units_count(Bps, measured),
-                           mt_units_count(planned_Bps, planned));
+    return mt_arena_printf(p->arena, "%s: %s, planned %s", what, mt_units_Bps(Bps, measured),
+                           mt_units_Bps(planned_Bps, planned));
 }
 
 /* What a node sends over the network at most. */

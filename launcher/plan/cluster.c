@@ -10,13 +10,26 @@
 #include "planner/review/bottleneck.h"
 #include "profiler/describe/describe.h"
 
+/* Whether gradients are to be reduced after each of several micro-batches, and there is one. */
+static bool reduces_in_vain(const struct mt_plan *plan, const struct mt_decisions *fixed) {
+    const int64_t *shares = mt_plan_split_named(plan, "batch")->sizes;
+    bool several = false;
+    for (int r = 0; r < plan->nranks; r++) several |= shares[r] > plan->micro[r];
+    return (fixed->reduced == MT_REDUCED_NODE || fixed->reduced == MT_REDUCED_MICRO_BATCH) && !several;
+}
+
 enum mt_status mt_plan_by_speeds(struct mt_plan_flags *flags, struct mt_plan **plan, struct mt_tables *remarks,
                                  struct mt_err *err) {
     (void)remarks;
     const char *device = flags->request.device;
     if (device && !strcmp(device, "cuda") && flags->request.job.precision == MT_F64)
         return mt_fail(err, MT_EINPUT, "--precision f64: runs on CPUs only, but --device is cuda");
-    return mt_plan_make(&flags->request, plan, err);
+    enum mt_status st = mt_plan_make(&flags->request, plan, err);
+    if (st || !reduces_in_vain(*plan, &flags->request.fixed.decisions)) return st;
+    mt_plan_free(*plan);
+    *plan = NULL;
+    mt_fail(err, MT_EINPUT, "--reduce: has no use with one micro-batch, whose gradients are reduced once");
+    return mt_err_hint(err, "--micro makes several");
 }
 
 enum mt_status mt_plan_print_found(const struct mt_plan *plan, const struct mt_cluster *cluster,

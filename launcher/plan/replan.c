@@ -122,7 +122,6 @@ static enum mt_status plan_again(const struct replanning *a, struct mt_plan **pl
     for (int r = 0; r < nranks; r++) compute_s[r] = measured_s(a, r);
     if (f->opened) {
         if (!(st = same_devices(a, f->opened)) &&
-            !(st = f->cluster_out ? mt_file_writable(f->cluster_out, a->err) : MT_OK) &&
             !(st = mt_replan_cluster(a->old, &seen, f->opened, f->limit_s, &re, a->err)) &&
             !(st = keep_cluster(a, re.cluster)))
             st = mt_plan_print_found(re.found.plan, re.cluster, NULL, a->remarks, a->err);

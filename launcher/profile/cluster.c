@@ -8,6 +8,7 @@
 #include "kernels/base/log.h"
 #include "kernels/base/working.h"
 #include "kernels/base/wait.h"
+#include "launcher/flags/files.h"
 #include "launcher/session/agree.h"
 #include "launcher/profile/job.h"
 #include "launcher/session/rank_device.h"
@@ -20,18 +21,16 @@ static const double layers_fraction = 0.6; /* of the budget, if layers of jobs a
 
 /* Check before measuring: the models exist, and the results can be written. */
 static enum mt_status check_request(const struct mt_profile_cluster_options *options, struct mt_err *err) {
-    const char *paths[] = {options->out, options->raw};
+    struct mt_files files = {0};
     struct mt_model model;
     for (int m = 0; m < options->nmodels; m++) {
         enum mt_status st = mt_model_parse(options->models[m], &model, err);
         if (st) return st;
     }
-    for (int i = 0; i < 2; i++) {
-        if (!paths[i]) continue;
-        enum mt_status st = mt_file_writable(paths[i], err);
-        if (st) return st;
-    }
-    return MT_OK;
+    mt_files_writes(&files, "--out", options->out, MT_CLUSTER_FORMAT);
+    mt_files_writes(&files, "--raw", options->raw, NULL);
+    mt_files_writes(&files, "--json", options->output.path, MT_TABLES_FORMAT);
+    return mt_files_check(&files, err);
 }
 
 static enum mt_status write_results(const struct mt_profile_cluster_options *options, struct mt_cluster *cluster,

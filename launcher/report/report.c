@@ -3,12 +3,16 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/base/file.h"
 #include "kernels/base/text/printed.h"
 #include "kernels/base/text/units.h"
+#include "launcher/flags/document.h"
 #include "launcher/report/internal.h"
-#include "launcher/show/show.h"
+#include "launcher/run/run.h"
+#include "planner/make/planning.h"
+#include "planner/plan/plan.h"
 #include "profiler/describe/describe.h"
 
 const char *const mt_report_formats[MT_REPORT_NFORMATS] = {"html", "md", "csv", "json"};
@@ -95,6 +99,31 @@ static enum mt_status open_clusters(struct mt_reporting *r, struct mt_err *err) 
     return st;
 }
 
+/* The plan of a document: itself, or that in a run's folder; null: there is none. */
+static const char *plan_of(struct mt_reporting *r, int i) {
+    if (!strcmp(r->formats[i], MT_PLAN_FORMAT)) return r->paths[i];
+    if (strcmp(r->formats[i], MT_RUN_FORMAT)) return NULL;
+    const char *path = mt_arena_printf(&r->arena, "%s/plan.json", mt_folder_of(r->paths[i], &r->arena));
+    return access(path, F_OK) ? NULL : path;
+}
+
+/* --cluster is that of a plan. */
+static enum mt_status check_cluster(struct mt_reporting *r, struct mt_err *err) {
+    const char *text = r->request->cluster;
+    if (!text) return MT_OK;
+    enum mt_status st = mt_fail(err, MT_EINPUT, "--cluster: has no use without a plan that was made for it");
+    for (int i = 0; i < r->request->npaths; i++) {
+        struct mt_plan *plan;
+        const char *path = plan_of(r, i);
+        if (!path) continue;
+        if ((st = mt_plan_read(path, &plan, err))) return st;
+        st = mt_planning_same(plan, path, r->clusters[r->nclusters - 1], text, err);
+        mt_plan_free(plan);
+        if (!st) return MT_OK;
+    }
+    return st;
+}
+
 static enum mt_status report_all(struct mt_reporting *r, struct mt_err *err) {
     enum mt_status st = MT_OK;
     for (int k = 0; k < NKINDS; k++)
@@ -159,6 +188,7 @@ enum mt_status mt_report(const struct mt_report_request *request, struct mt_err 
     mt_page_init(&r.page, title_of(&r), request->format == MT_REPORT_HTML);
     enum mt_status st = find_formats(&r, err);
     if (!st) st = open_clusters(&r, err);
+    if (!st) st = check_cluster(&r, err);
     if (!st) st = report_all(&r, err);
     if (!st) st = write_page(&r, err);
     for (int i = 0; i < r.nclusters; i++) mt_cluster_free(r.clusters[i]);

@@ -21,7 +21,8 @@ struct mt_report_request {
     const char *out; /* null: standard output */
 };
 
-/* MT_EINPUT for a document that cannot be read, or is of no kind that has a report. */
+/* MT_EINPUT for a document that cannot be read, or is of no kind that has a report, and for a cluster that no plan
+ * among the documents was made for. */
 enum mt_status mt_report(const struct mt_report_request *request, struct mt_err *err);
 
 #endif

@@ -6,6 +6,7 @@
 #include "launcher/report/internal.h"
 #include "launcher/report/svg/bars.h"
 #include "launcher/report/svg/chart.h"
+#include "launcher/show/show.h"
 
 enum { MOST_MODELS = 64, MOST_ROWS = 4096, MOST_BARS = 40 };
 
@@ -90,7 +91,7 @@ static enum mt_status read_whatif(const char *path, struct whatif *w, struct mt_
     const struct mt_json_rows models = {"models", MOST_MODELS, sizeof *w->answers, read_answer};
     enum mt_status st = mt_json_load(path, &doc, err);
     if (st) return st;
-    if (!(st = mt_json_format(doc.root, "motley-whatif", 1, err)) &&
+    if (!(st = mt_json_format(doc.root, MT_WHATIF_FORMAT, 1, err)) &&
         !(st = real_or_nan(doc.root, "tokens", &w->tokens, err)))
         st = mt_json_list(doc.root, &models, w, &w->page->arena, &w->answers, &w->n, err);
     mt_json_release(&doc);

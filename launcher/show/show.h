@@ -11,9 +11,6 @@
 #include "kernels/base/err.h"
 #include "kernels/base/table/table.h"
 
-/* "safetensors", or the "format" of the JSON document. */
-enum mt_status mt_document_format(const char *path, char format[64], struct mt_err *err);
-
 /* The tables of a document of any kind; MT_EINPUT if its format is not known. *outliers: it is a cluster that has
  * outliers, which a script should know. */
 enum mt_status mt_show(const char *path, struct mt_tables *out, bool *outliers, struct mt_err *err);
@@ -33,6 +30,8 @@ struct mt_explained;
 struct mt_planned;
 void mt_explained_tables(const struct mt_explained *explained, const struct mt_planned *planned, struct mt_tables *out);
 void mt_told_tables(const struct mt_planned *planned, struct mt_tables *out);
+
+#define MT_WHATIF_FORMAT "motley-whatif" /* of the JSON document */
 
 /* An answer of mt_whatif_ask as a table, "whatif"; all answers as a JSON document. */
 struct mt_whatif;

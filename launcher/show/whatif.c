@@ -174,7 +174,7 @@ enum mt_status mt_whatif_write(const struct mt_whatif *w, const struct mt_whatif
     struct mt_json_out out;
     mt_json_out_init(&out);
     mt_json_open(&out, NULL, '{');
-    mt_json_put_string(&out, "format", "motley-whatif");
+    mt_json_put_string(&out, "format", MT_WHATIF_FORMAT);
     mt_json_put_int(&out, "version", 1);
     mt_json_put_string(&out, "made_by", "motley " MOTLEY_VERSION);
     mt_json_put_string(&out, "cluster_hash", w->cluster->hash);

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "kernels/base/log.h"
+#include "launcher/flags/data_flags.h"
+#include "launcher/flags/files.h"
 #include "launcher/session/agree.h"
 #include "launcher/session/rank_device.h"
 #include "launcher/train/internal.h"
@@ -209,14 +211,26 @@ enum mt_status mt_trainer_join(struct trainer *t, struct mt_err *err) {
     return mt_rank_device_choose(t->all, t->kind, t->rank >= 0, &t->chosen, err);
 }
 
+/* At the rank that writes. The run's folder has rules of its own (folder.c). */
+static enum mt_status check_files(const struct mt_train_options *o, struct mt_err *err) {
+    struct mt_files files = {0};
+    mt_files_reads(&files, NULL, o->plan);
+    mt_data_flags_files(o->data, &files);
+    mt_files_reads(&files, "--init", o->init);
+    mt_files_reads(&files, "--resume", o->resume);
+    mt_files_reads(&files, "--cluster", o->cluster);
+    mt_files_writes(&files, "--trace", o->trace, NULL);
+    return mt_files_check(&files, err);
+}
+
 enum mt_status mt_trainer_open(struct trainer *t, struct mt_err *err) {
     enum mt_status st;
     mt_run_init(&t->run, t->plan->nranks);
     mt_requests_init(&t->requests, t->comm);
     if (!t->rank && t->nranks < t->plan->nranks) t->requests.idle = t->all;
     mt_watch_phase(MT_WATCH_SLOW, "building the program");
-    st = mt_planned_open(t->plan, &t->planned, err);
-    if (st) mt_err_context(err, "%s", t->options->plan);
+    if (!(st = t->rank ? MT_OK : check_files(t->options, err)) && (st = mt_planned_open(t->plan, &t->planned, err)))
+        mt_err_context(err, "%s", t->options->plan);
     if (!st) st = mt_planned_evaluation(&t->planned, &t->eval_graph, &t->eval_program, err);
     if ((st = mt_agree(t->comm, st, err)) || (st = open_data(t, err))) return st;
     start_documents(t);

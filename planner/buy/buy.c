@@ -57,18 +57,18 @@ static const char *network(const struct mt_buy *buy, struct mt_arena *arena) {
     const struct mt_cluster *owned = buy->owned;
     if (owned && owned->network >= 0)
         return mt_arena_printf(arena,
-                               "nodes join the network of what is owned (link %s, %sB/s%s); those with a slower net "
+                               "nodes join the network of what is owned (link %s, %s%s); those with a slower net "
                                "send and receive at most that",
                                owned->links[owned->network].name,
-                               mt_units_count(owned->links[owned->network].bandwidth_Bps, rate),
+                               mt_units_Bps(owned->links[owned->network].bandwidth_Bps, rate),
                                owned->links[owned->network].nominal ? "" : ", measured");
     double bps = buy->net_bps > 0 ? buy->net_bps : net->rate;
     return mt_arena_printf(arena,
-                           "net=%sbit/s%s for each node whose row says no other, of which messages reach %sB/s; the "
+                           "net=%sbit/s%s for each node whose row says no other, of which messages reach %s; the "
                            "fastest net of a configuration is its network, and nodes with a slower one send and "
                            "receive at most that",
                            mt_units_count(bps, rate), buy->net_bps > 0 ? "" : ", as nothing else is given,",
-                           mt_units_count(mt_hardware_link_Bps(net, bps), reached));
+                           mt_units_Bps(mt_hardware_link_Bps(net, bps), reached));
 }
 
 static struct mt_purchase_item copy_item(const struct mt_purchase_item *item, struct mt_arena *arena) {

@@ -74,8 +74,10 @@ enum mt_status mt_buy_cluster(const struct mt_buy *buy, const int64_t *counts, s
                               struct mt_err *err);
 
 /* Items without a price, those that cannot run a job, those of another kind than the others, and those without a power
- * figure where power is limited are excluded by name. MT_EINPUT where nothing is left and nothing is owned, for wrong
- * limits, and where no configuration can be planned. The caller frees the purchase. */
+ * figure where power is limited, or without rack units where they are, are excluded by name. MT_EINPUT where nothing is
+ * left and nothing is owned, for wrong limits, and where no configuration can be planned. The caller frees the
+ * purchase.
+ */
 enum mt_status mt_buy_search(const struct mt_buy *buy, struct mt_purchase **purchase, struct mt_err *err);
 
 #endif

@@ -20,6 +20,7 @@ static const char *why_not(const struct mt_buy *buy, int i, const char *kind, st
             return mt_arena_printf(arena, "it has no rate for job %d, in %s", j + 1, mt_job_precision(job));
     }
     if (buy->limits.power_W > 0 && !(item->shown.power_W > 0)) return "power is limited, and its power is not known";
+    if (buy->limits.rack_units > 0 && !item->placed) return "rack units are limited, and its rack_units are not known";
     return NULL;
 }
 
@@ -61,5 +62,6 @@ enum mt_status mt_buy_exclude(const struct mt_buy *buy, bool *kept, struct mt_pu
         return mt_err_hint(err, "name a catalogue, or an item, as \"name=h100 devices=8 price=280k\"");
     }
     mt_fail(err, MT_EINPUT, "nothing of the catalogue can be bought: %s: %s", p->excluded[0].name, p->excluded[0].why);
+    if (buy->items[0].priced) return mt_err_hint(err, "give what is missing in its row, or another item");
     return mt_err_hint(err, "a price, or an hour's, may be 0, but must be given");
 }

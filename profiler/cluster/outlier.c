@@ -94,7 +94,7 @@ static int first_of(const struct mt_cluster *c, int node) {
 /* "11.7 MB/s" */
 static const char *rate_text(struct found *found, double Bps) {
     char text[MT_UNITS_TEXT];
-    return mt_arena_printf(found->arena, "%sB/s", mt_units_count(Bps, text));
+    return mt_arena_strdup(found->arena, mt_units_Bps(Bps, text));
 }
 
 /* The best rate of a measured pair from (egress) or to a node, and its error; without one 0, and the network's error.

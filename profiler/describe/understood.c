@@ -17,9 +17,9 @@ static bool same_nodes(const struct mt_cluster *c, int a, int b, const int *firs
 static const char *rates_of(const struct mt_cluster_node *node, struct mt_arena *arena) {
     char egress[MT_UNITS_TEXT], ingress[MT_UNITS_TEXT];
     const char *text = "";
-    if (node->egress_Bps > 0) text = mt_arena_printf(arena, ", egress %sB/s", mt_units_count(node->egress_Bps, egress));
+    if (node->egress_Bps > 0) text = mt_arena_printf(arena, ", egress %s", mt_units_Bps(node->egress_Bps, egress));
     if (node->ingress_Bps > 0)
-        text = mt_arena_printf(arena, "%s, ingress %sB/s", text, mt_units_count(node->ingress_Bps, ingress));
+        text = mt_arena_printf(arena, "%s, ingress %s", text, mt_units_Bps(node->ingress_Bps, ingress));
     return text;
 }
 
@@ -29,8 +29,8 @@ static const char *entry(const struct mt_cluster *c, int node, int nodes, int de
     const struct mt_cluster_node *n = &c->nodes[node];
     const char *class = c->classes[c->devices[device].class].name, *link = "";
     if (devices > 1)
-        link = mt_arena_printf(arena, ", %s %sB/s", c->links[n->inside].name,
-                               mt_units_count(c->links[n->inside].bandwidth_Bps, rate));
+        link = mt_arena_printf(arena, ", %s %s", c->links[n->inside].name,
+                               mt_units_Bps(c->links[n->inside].bandwidth_Bps, rate));
     return mt_arena_printf(arena, "%d node%s of %d %s%s%s", nodes, nodes == 1 ? "" : "s", devices, class, link,
                            rates_of(n, arena));
 }
@@ -46,8 +46,7 @@ static const char *network(const struct mt_cluster *c, struct mt_arena *arena) {
         : mt_hardware_link_Bps(net, net->rate) != link->bandwidth_Bps
             ? ""
             : mt_arena_printf(arena, ", of net=%sbit/s, as nothing else is given", mt_units_count(net->rate, assumed));
-    return mt_arena_printf(arena, "messages between nodes reach %sB/s%s", mt_units_count(link->bandwidth_Bps, rate),
-                           from);
+    return mt_arena_printf(arena, "messages between nodes reach %s%s", mt_units_Bps(link->bandwidth_Bps, rate), from);
 }
 
 const char *mt_cluster_understood(const struct mt_cluster *c, struct mt_arena *arena) {

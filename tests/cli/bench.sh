@@ -38,5 +38,8 @@ awk "$get"'BEGIN { p["AllReduce"] = 1; p["ReduceScatter"] = p["AllGather"] = 0.5
       if (off * off > 1e-12) exit 1 } }
   END { for (kind in p) if (!seen[kind]) exit 1 }' colls.txt || fail "$(cat colls.txt)"
 rows two.json step | awk "$get"'{ exit !(get("ranks") == 2 && get("batch") == 16) }' || fail "$(cat two.json)"
-$bench collectives >out.txt 2>&1 || fail "$(cat out.txt)"
+refused 2 'collectives: there is one rank, and nothing to communicate' $bench collectives
+refused 2 'hint: `mpirun -n N motley bench collectives` has several' $bench step collectives
+$bench >out.txt 2>&1 || fail "$(cat out.txt)"
 has 'there is one rank' out.txt || fail "$(cat out.txt)"
+$MOTLEY bench --help | tr -s ' \n' ' ' | has -F -- '--batch=B samples per step, over all ranks [16 for each GPU, 8 for each rank on CPUs]' || fail "--batch"

@@ -21,6 +21,21 @@ refused 2 '"more"' $bench --shape 64,64,64 more
 refused 2 'there is one rank, and nothing to communicate' $bench --shape 64,64,64
 refused 2 '--shares: lists 3 ranks, but there are 2' on 2 --shares 1:1:1 --shape 64,64,64
 refused 2 'M 1 is too small: rank 1 would have none of it' on 2 --shape 1,64,64
+# The plan is read on all ranks, and one message says what is wrong with it.
+for plan in none.json three.json alone.json; do
+  case $plan in
+    none.json) said='none.json: No such file or directory' ;;
+    three.json)
+      $MOTLEY plan --model mlp:tiny --ranks 3 -o three.json >/dev/null
+      said='three.json: the plan is for 3 ranks, but 2 were started' ;;
+    alone.json)
+      $MOTLEY plan --model mlp:tiny --ranks 2 -o alone.json >/dev/null
+      said='alone.json: it has no overlapped GEMMs' ;;
+  esac
+  refused 2 "motley: $said" on 2 --plan $plan
+  has '^  hint: ' <err.txt || fail "no hint: $(cat err.txt)"
+  ! grep -q 'motley: rank' err.txt || fail "a rank without an error is named: $(cat err.txt)"
+done
 refused 2 'nowhere/b.json' on 2 --shape 64,64,64 --json=nowhere/b.json
 refused 2 'is not a kind of device' $bench --shape 64,64,64 --device abacus
 

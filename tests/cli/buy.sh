@@ -46,6 +46,17 @@ $MOTLEY buy --own "l4:1x2" --catalogue catalogue.csv --job "$job" --budget 3k >o
 grep -q '^owned *l4:1x2 (2 devices on 1 node)' own.txt || fail "$(cat own.txt)"
 grep -q ' what is owned ' own.txt || fail "$(cat own.txt)"
 
+# Where rack units are limited, what does not say its own is left out; what has none says 0.
+racks=(buy --job "model=mlp:tiny batch=8 steps=10 precision=f32" --item "name=big based_on=h100 price=2 rack_units=4"
+  --item "name=unknown based_on=a100-40 price=1" --item "name=l4 price=1 rack_units=0" --budget 8)
+$MOTLEY "${racks[@]}" --rack-units 8 >racks.txt
+grep -q '^left out *unknown: rack units are limited, and its rack_units are not known' racks.txt || fail "$(cat racks.txt)"
+! grep -q 'left out *l4:' racks.txt || fail "$(cat racks.txt)"
+$MOTLEY "${racks[@]}" | has '^left out *unknown:' && fail "rack units are not limited, and it is left out"
+refused 2 'unknown: rack units are limited, and its rack_units are not known' $MOTLEY buy --job "model=mlp:tiny batch=8 steps=10" \
+  --item "name=unknown based_on=l4 price=1" --budget 8 --rack-units 8
+grep -q 'hint: give what is missing' err.txt || fail "$(cat err.txt)"
+
 refused 2 'what would it train?' $MOTLEY buy --catalogue catalogue.csv
 refused 2 'the catalogue is empty, and known hardware has no prices' $MOTLEY buy --job "$job" --budget 1k
 refused 2 '--budget: is -5, but must be above 0' $MOTLEY buy --catalogue catalogue.csv --job "$job" --budget -5

@@ -72,6 +72,9 @@ has "is trained on too" <shared.txt && fail "$(cat shared.txt)"
 $train --data numbers.txt --val more.txt --out other >other.txt 2>&1 || fail "$(cat other.txt)"
 has "is trained on too" <other.txt && fail "$(cat other.txt)"
 
+for flag in "--bad-lines skip" "--data-field body"; do
+  refused 2 "${flag% body}: has no use without JSONL" $train --data bytes:numbers.txt $flag --no-out
+done
 refused 2 "--data-field: there is no --data" $MOTLEY doctor one.json --data-field x
 head -c 1999 raw.bin >odd.bin
 refused 2 "1999 bytes of tokens of 2 bytes each: a token is cut" $train --data odd.bin

@@ -46,6 +46,8 @@ finds FAILURE plan "rank 1 on $here: plan.json: No such file"
 doctor 1 mpirun -n 3 "$MOTLEY" doctor plan.json --data nothing.txt
 finds FAILURE plan "for 2 ranks, but 3 processes"
 finds FAILURE data "rank 2 on $here: nothing.txt: No such file"
+doctor 0 "$MOTLEY" doctor
+finds ok out "run, run-2, ... in this folder, without --out: writable, .* free"
 doctor 0 "$MOTLEY" doctor --out new/
 finds ok out "new/: writable"
 echo precious >kept.txt
@@ -72,6 +74,26 @@ if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
   doctor 1 unshare --mount sh -c "mkdir small && mount -t tmpfs -o size=24m tmpfs small &&
     exec $MOTLEY doctor wide.json --out small"
   finds FAILURE out "small: .* are free, and up to three checkpoints of about"
+  # A full disk, one with room for the plan's checkpoints but not for more, and one that is only read.
+  on_disk() { # SIZE COMMAND CODE FLAGS...
+    local size=$1 prepare=$2 code=$3
+    shift 3
+    doctor "$code" unshare --mount sh -c "mkdir -p disk && mount -t tmpfs -o size=$size tmpfs disk && $prepare &&
+      exec $MOTLEY doctor $*"
+  }
+  on_disk 2m "head -c 2093056 /dev/zero >disk/full" 1 wide.json --out disk
+  finds FAILURE out "disk: cannot be written: No space left on device; [0-9.]* [KM]*i*B are free, and up to three checkpoints of about [0-9]"
+  has "remedy: make room, or choose a folder elsewhere" <found.txt || fail "$(cat found.txt)"
+  on_disk 2m "true" 1 --out disk
+  finds FAILURE out "disk: cannot be written: No space left on device; 2[0-9.]* MiB are free$"
+  $MOTLEY plan --model mlp:tiny --ranks 1 -o tiny.json >/dev/null
+  on_disk 4m "true" 0 tiny.json --out disk
+  finds ok out "disk: writable"
+  on_disk 4m "mount -o remount,ro disk" 1 --out disk
+  finds FAILURE out "disk: cannot be written: Read-only file system"
+  has "remedy: choose a folder on a file system that is not read-only" <found.txt || fail "$(cat found.txt)"
+  on_disk 2m "cd disk" 1
+  finds FAILURE out "run, run-2, ... in this folder, without --out: cannot be written: No space left"
 fi
 
 # For a job on GPUs, where there may be none.

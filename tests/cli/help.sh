@@ -38,6 +38,7 @@ near --version "--vresion: a command must come first" $MOTLEY --vresion
 near --batch "--bacth: is no flag of motley plan" $plan --bacth 3
 near --batch "-batch: is no flag of motley plan" $plan -batch 3
 near --batch "--bathc: is no flag of motley plan" $plan -n 2 --bathc=3 --even
+near --data "--dta: is no flag of motley train" $MOTLEY launch plan.json --hosts hosts -- --dta text.txt
 near --checkpoint-every "--checkpoint-evry: is no flag of motley train" $MOTLEY train --checkpoint-evry 3
 near gpt2 'there is no model "gtp2"' $plan --model gtp2 --ranks 1
 near 124m 'gpt2 has no size "124n"' $plan --model gpt2:124n --ranks 1

@@ -82,6 +82,7 @@ refused 2 'mine/config.json: key "n_heads" is not known' $MOTLEY plan --model mi
 cp "$gpt2/config.json" mine && rm mine/model-00002-of-00002.safetensors
 refused 2 "mine/model-00002-of-00002.safetensors: No such file" $MOTLEY train plan.json --data text.txt --init mine
 rm mine/model.safetensors.index.json
+refused 2 'plan.json: is a "motley-plan", not weights' $MOTLEY train plan.json --data text.txt --init plan.json
 refused 2 "mine: has no model.safetensors and no model.safetensors.index.json" $MOTLEY train plan.json --data text.txt --init mine
 refused 2 "there is no model \"nowhere\"" $MOTLEY plan --model nowhere --ranks 1 -o plan2.json
 refused 2 "nowhere/: No such file" $MOTLEY plan --model nowhere/ --ranks 1 -o plan2.json

@@ -35,6 +35,9 @@ for command in $(sed -n 's/^MT_COMMAND(\([a-z]*\),.*/\1/p' "$SOURCE/launcher/com
   done
 done
 for code in 0 1 2 3 4 5 6 7; do has -x "\.It $code" $manual/motley.1 || fail "exit code $code is not in motley(1)"; done
+for variable in $(cd "$SOURCE" && grep -rhoE '(getenv\(")MOTLEY_[A-Z_]+' --include=*.c kernels profiler synth planner launcher | sed 's/.*"//' | sort -u); do
+  plain $manual/motley.1 | has "^\.It Ev $variable$" || fail "$variable, which is read, is not in motley(1)"
+done
 if command -v mandoc >/dev/null; then
   mandoc -T lint -W warning $manual/*.1 >lint.txt || fail "$(cat lint.txt)"
   shown() { mandoc -T ascii "$manual/$1" | sed 's/.\x08//g' | has -F -- "$2" || fail "$1 has no $2"; }

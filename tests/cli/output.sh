@@ -8,7 +8,7 @@ $MOTLEY plan --model mlp:tiny --ranks 1 --steps 2 -o plan.json >said.txt
 ignored() {
   local code=0
   "$@" >/dev/full 2>err.txt || code=$?
-  [ $code = 1 ] && grep -q '^motley: standard output: ' err.txt || fail "'$*' on a full disk: $code, $(cat err.txt)"
+  [ $code = 1 ] && grep -q '^motley: standard output: No space left on device$' err.txt || fail "'$*' on a full disk: $code, $(cat err.txt)"
   code=0
   "$@" >&- 2>err.txt || code=$?
   [ $code = 1 ] && grep -q '^motley: standard output: ' err.txt || fail "'$*' without output: $code, $(cat err.txt)"
@@ -18,6 +18,11 @@ ignored $MOTLEY --help
 ignored $MOTLEY --version
 ignored $MOTLEY plan --model mlp:tiny --ranks 1 -o other.json
 ignored $MOTLEY show plan.json
+ignored $MOTLEY show graph --model mlp:tiny
+ignored $MOTLEY plan --models
+ignored $MOTLEY plan --document
+ignored $MOTLEY plan --strategy list
+ignored $MOTLEY profile --hardware --json
 ignored $MOTLEY verify plan.json
 ignored $MOTLEY sample run -n 3
 ignored $MOTLEY train plan.json --data text.txt

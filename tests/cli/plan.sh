@@ -75,6 +75,21 @@ refused 2 "rank 1 on host b needs" $MOTLEY plan $small --hosts a,b --memory 1GiB
 refused 2 "is no flag" $MOTLEY plan $small --ranks 2 plan.json -o x.json
 refused 2 "--rank-count: is no flag of motley plan" $MOTLEY plan --rank-count 2
 refused 2 "No such file or directory" $MOTLEY plan $small --ranks 2 -o no/such/x.json
+refused 2 "--seq: is 0, but must be from 1" $MOTLEY plan $small --ranks 2 --seq 0 -o x.json
+# Flags without an effect.
+refused 2 "--gather layer: has no use with replicated parameters" $MOTLEY plan $small --ranks 2 --gather layer -o x.json
+refused 2 "--gather layer: has no use with replicated parameters" $MOTLEY plan $small --cluster cpu:2 --storage replicated \
+  --gather layer -o x.json
+for reduce in node micro_batch; do
+  refused 2 "--reduce: has no use with one micro-batch" $MOTLEY plan $small --ranks 2 --batch 8 --reduce $reduce -o x.json
+  refused 2 "--reduce: has no use with one micro-batch" $MOTLEY plan $small --ranks 2 --batch 8 --micro 4 --reduce $reduce -o x.json
+  $MOTLEY plan $small --ranks 2 --batch 8 --micro 2 --reduce $reduce -o several.json >said.txt || fail "$(cat said.txt)"
+done
+refused 2 "--strategy: has no use with --check" $MOTLEY plan --check several.json --cluster cpu:2 --strategy data -o x.json
+refused 2 "--compare: has no use with --check" $MOTLEY plan --check several.json --cluster cpu:2 --compare -o x.json
+refused 2 "--ranks: has no use with --models" $MOTLEY plan --models --ranks 2
+refused 2 "--ranks: has no use with --document" $MOTLEY plan --ranks 2 --document
+refused 2 "a flag of the job: has no use with --strategy list" $MOTLEY plan --strategy list --batch 2
 refused 2 "--out: must be a name" $MOTLEY plan $small --ranks 2 -o ""
 refused 2 "--algorithm: AllReduce is given twice" $MOTLEY plan $small --ranks 2 --algorithm AllReduce=ring \
   --algorithm AllReduce=tree -o x.json

@@ -116,6 +116,13 @@ has '"format": "motley-tables"' <page.json || fail "$(head page.json)"
 # Refusals name what is wrong.
 refused 2 "Name a document" $MOTLEY report
 refused 2 "xml" $MOTLEY report cluster.json --format xml
+hash_of() { sed -n 's/.*"hash": "\([0-9a-f]*\)".*/\1/p' "$1" | tail -n 1; }
+$MOTLEY profile --describe "h100:1x2" -o other.json >/dev/null
+refused 2 "plan.json: cluster_hash: the plan was made for another cluster ($(hash_of cluster.json)) than other.json ($(hash_of other.json))" \
+  $MOTLEY report plan.json --cluster other.json -o refused.html
+refused 2 "cpu.json: cluster_hash: the plan was made for another cluster" $MOTLEY report run cpu.json --cluster h100:1x2 -o refused.html
+refused 2 "--cluster: has no use without a plan" $MOTLEY report cluster.json --cluster h100:1x2 -o refused.html
+[ ! -e refused.html ] || fail "a refused report was written"
 echo '{"format": "motley-tune", "version": 1}' >other.json
 refused 2 'there is no report' $MOTLEY report other.json
 refused 2 nothing.json $MOTLEY report nothing.json

@@ -34,6 +34,7 @@ refused 2 "sample from what?" $MOTLEY sample
 refused 2 "--temperature: must not be negative" $MOTLEY sample run --temperature -1
 refused 2 "No such file" $MOTLEY sample no/such
 refused 2 "no safetensors file" $MOTLEY sample text.txt
+refused 2 "plan.json: no safetensors file, but JSON" $MOTLEY sample plan.json
 # A prompt with spaces, without quotes.
 refused 2 '"the" is an extra word' $MOTLEY sample run --prompt In the beginning
 refused 2 'a prompt with spaces needs quotes' $MOTLEY sample run --prompt In the beginning

@@ -28,6 +28,11 @@ char *mt_units_count(double count, char out[MT_UNITS_TEXT]) {
     return scaled(count, 1000, prefixes, 8, out);
 }
 
+char *mt_units_Bps(double Bps, char out[MT_UNITS_TEXT]) {
+    static const char *const prefixes[] = {" B/s", " kB/s", " MB/s", " GB/s", " TB/s", " PB/s", " EB/s", " ZB/s"};
+    return scaled(Bps, 1000, prefixes, 8, out);
+}
+
 char *mt_units_seconds(double seconds, char out[MT_UNITS_TEXT]) {
     static const struct {
         double below, unit;
@@ -133,7 +138,10 @@ static const char *lower_bits(const char *rest, double *factor) {
     return rest + 1;
 }
 
-bool mt_units_parse_rate(const char *text, bool bits, double *rate) {
+static const double least_bps = 1e6; /* no link is slower */
+
+/* False for what is no rate. */
+static bool parse_rate(const char *text, bool bits, double *rate) {
     static const struct {
         const char *name;
         double bits;
@@ -155,10 +163,18 @@ bool mt_units_parse_rate(const char *text, bool bits, double *rate) {
     return !*unit && *rate > 0;
 }
 
+bool mt_units_parse_rate(const char *text, bool bits, double *rate) {
+    return parse_rate(text, bits, rate) && *rate * (bits ? 1 : 8) >= least_bps;
+}
+
 const char *mt_units_rate_hint(const char *text, bool bits) {
     size_t digits = strspn(text, "0123456789.");
     bool either = digits && text[digits] && strchr("kmgt", text[digits]) &&
                   (!text[digits + 1] || !strcasecmp(text + digits + 1, "b") || !strcasecmp(text + digits + 1, "b/s"));
+    double rate;
+    if (parse_rate(text, bits, &rate))
+        return bits ? "that is less than 1 Mbit/s: is a G missing? 400G is 400 Gbit/s, 50GB/s are bytes"
+                    : "that is less than 1 Mbit/s: is a G missing? 300G is 300 GB/s, 400Gbps are bits";
     if (either) return "bits or bytes? Prefixes are K, M, G and T; bits a second are 400Gbps, bytes a second 50GB/s";
     return bits ? "as 400G or 400Gbps, in bits a second; or 50GB/s, in bytes"
                 : "as 300G or 300GB/s, in bytes a second; or 400Gbps, in bits";

@@ -17,6 +17,9 @@ char *mt_units_bytes(double bytes, char out[MT_UNITS_TEXT]);
 /* "950", "12.3 k", "124 M", "1.56 G": three digits, powers of a thousand. Returns out. */
 char *mt_units_count(double count, char out[MT_UNITS_TEXT]);
 
+/* "47 B/s", "12.3 MB/s", "400 GB/s": three digits, powers of a thousand. Returns out. */
+char *mt_units_Bps(double Bps, char out[MT_UNITS_TEXT]);
+
 /* "0", "12.3 us", "4.50 ms", "1.20 s", "2.0 h", "12 d": time, negative as well. Returns out. */
 char *mt_units_seconds(double seconds, char out[MT_UNITS_TEXT]);
 
@@ -35,9 +38,9 @@ bool mt_units_parse_bytes(const char *text, int64_t *bytes);
 /* "300G", "1.5T", "25": with K (or k), M, G or T, powers of a thousand; above 0. */
 bool mt_units_parse_count(const char *text, double *value);
 
-/* A rate, in bits a second or else in bytes: "400G" and "25" are in that unit; "400Gbps", "400Gb/s", "400Gbit/s" and
- * "400gbps" are bits, "50GB/s", "50GBps" and "50GB" are bytes. Above 0. What may be both, as "50gb/s", is refused: the
- * hint says so, or how rates are written. */
+/* A link's rate, in bits a second or else in bytes: "400G" is in that unit; "400Gbps", "400Gb/s", "400Gbit/s" and
+ * "400gbps" are bits, "50GB/s", "50GBps" and "50GB" are bytes. What may be both, as "50gb/s", is refused, and less than
+ * 1 Mbit/s, as "400", which lacks its G: the hint says so, or how rates are written. */
 bool mt_units_parse_rate(const char *text, bool bits, double *rate);
 const char *mt_units_rate_hint(const char *text, bool bits);
 

@@ -4,11 +4,11 @@
 #include <mpi.h>
 #include <stdlib.h>
 
-#include "kernels/base/file.h"
 #include "kernels/base/working.h"
 #include "kernels/device/facts.h"
 #include "kernels/device/window.h"
 #include "launcher/bench/overlap/internal.h"
+#include "launcher/flags/files.h"
 #include "launcher/session/agree.h"
 #include "launcher/session/rank_device.h"
 #include "launcher/session/session.h"
@@ -45,17 +45,26 @@ static enum mt_status open_device(struct mt_bench_overlap *b, struct mt_err *err
     return st ? st : mt_agree(MPI_COMM_WORLD, mt_emulation_apply(&o->emulation, b->rank, b->device, &speed, err), err);
 }
 
+static enum mt_status check_files(const struct mt_bench_overlap_options *o, struct mt_err *err) {
+    struct mt_files files = {0};
+    mt_files_edits(&files, "--plan", o->plan, MT_PLAN_FORMAT);
+    mt_files_writes(&files, "--output", o->out, MT_PLAN_FORMAT);
+    mt_files_writes(&files, "--json", o->output.path, MT_TABLES_FORMAT);
+    return mt_files_check(&files, err);
+}
+
 enum mt_status mt_bench_overlap_open(struct mt_bench_overlap *b, struct mt_err *err) {
     const struct mt_bench_overlap_options *o = b->options;
     MPI_Comm_rank(MPI_COMM_WORLD, &b->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &b->nranks);
-    enum mt_status st = o->plan ? mt_bench_overlap_read_plan(b, err) : check_shapes(b, err);
+    enum mt_status st;
+    if (o->plan && (st = mt_bench_overlap_read_plan(b, err))) return st; /* agreed */
+    st = o->plan ? MT_OK : check_shapes(b, err);
     if (!o->plan)
         b->kind = o->device ? o->device : "cpu", b->precision = o->precision, b->tf32 = o->tf32,
         b->f32_sums = o->f32_sums;
     if (!st) st = mt_emulation_check(&o->emulation, b->nranks, b->kind, err);
-    if (!st && !b->rank && o->output.path) st = mt_file_writable(o->output.path, err);
-    if (!st && !b->rank && o->out) st = mt_file_writable(o->out, err);
+    if (!st && !b->rank) st = check_files(o, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     mt_watch_phase(MT_WATCH_SLOW, "opening the device");
     if (!b->device && (st = open_device(b, err))) return st;

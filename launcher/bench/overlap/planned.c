@@ -18,9 +18,11 @@ static enum mt_status check_plan(const struct mt_bench_overlap *b, const struct 
     if (plan->nranks != plan->nplaces)
         return refuse(b, "some of its ranks take no part", "measure a plan that all ranks take part in (--use all)",
                       err);
-    if (plan->nranks != b->nranks)
-        return mt_fail(err, MT_EINPUT, "%s: the plan is for %d ranks, but %d were started", o->plan, plan->nranks,
-                       b->nranks);
+    if (plan->nranks != b->nranks) {
+        mt_fail(err, MT_EINPUT, "%s: the plan is for %d ranks, but %d were started", o->plan, plan->nranks, b->nranks);
+        return mt_err_hint(err, "start it with `mpirun -n %d`, or make a plan with `--ranks %d`", plan->nranks,
+                           b->nranks);
+    }
     if (o->device && strcmp(o->device, plan->device))
         return mt_fail(err, MT_EINPUT, "--device %s: %s was made for devices of kind %s", o->device, o->plan,
                        plan->device);

@@ -68,7 +68,10 @@ int mt_command_bench(int argc, char **argv) {
         mt_arena_release(&arena);
         return code;
     }
-    const struct argp_child children[] = {{mt_job_argp(), 0, "The job:", 2}, {0}};
+    const struct argp_child children[] = {
+        {mt_job_argp_with_batch("samples per step, over all ranks [16 for each GPU, 8 for each rank on CPUs]"), 0,
+         "The job:", 2},
+        {0}};
     const struct argp argp = {
         .options = flag_table,
         .parser = parse,
@@ -78,7 +81,7 @@ int mt_command_bench(int argc, char **argv) {
                "copy, the link between two ranks. Runs alone or under mpirun; without a name, all benchmarks run.\v"
                "`motley bench plans` measures plans of one job against each other, `motley bench overlap` GEMMs with "
                "their collectives; they have flags of their own.\n\n"
-               "Operands are in no cache. --batch counts samples of all ranks together [16 per GPU, 8 per CPU]."};
+               "Operands are in no cache."};
     struct mt_err err = MT_ERR_INIT;
     struct bench_flags f = {.err = &err, .options = {.device = "cpu", .seconds = 0.1}};
     mt_job_flags_init(&f.job, &err);
@@ -89,7 +92,7 @@ int mt_command_bench(int argc, char **argv) {
     if (!f.options.batch_given) f.job.job.batch = default_batch;
     if (!st) st = mt_job_flags_resolve(&f.job, &err);
     f.options.job = f.job.job;
-    if (!f.options.which) f.options.which = ~0u;
+    if (!f.options.which) f.options.which = MT_BENCH_ALL;
     const struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 120};
     st = mt_session_begin(&watch, st, &err);
     if (!st) st = mt_bench_suite(&f.options, &err);

@@ -8,9 +8,9 @@
 #include "launcher/bench/plans.h"
 #include "launcher/commands/command.h"
 #include "launcher/flags/data_flags.h"
+#include "launcher/flags/document.h"
 #include "launcher/flags/flags.h"
 #include "launcher/session/session.h"
-#include "launcher/show/show.h"
 #include "planner/plan/plan.h"
 
 enum {

@@ -1,10 +1,11 @@
 /* Documents to facts. */
 #include "launcher/show/diff/diff.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
-#include "launcher/show/show.h"
+#include "launcher/flags/document.h"
 
 static const struct {
     const char *format;
@@ -34,7 +35,13 @@ void mt_fact_real(struct mt_facts *facts, const char *name, double value, double
     struct mt_fact *fact = add(facts, name);
     fact->unit = unit;
     fact->value = value;
-    fact->error = error;
+    fact->band = error * fabs(value);
+}
+
+void mt_fact_predicted(struct mt_facts *facts, const char *name, double seconds, double step_s) {
+    static const double half_digit = 5e-4; /* at least, of three digits; of which each side has half */
+    mt_fact_real(facts, name, seconds, 0, MT_UNIT_SECONDS);
+    facts->items[facts->count - 1].band = half_digit / 2 * step_s;
 }
 
 const char *mt_fact_name(struct mt_facts *facts, const char *format, ...) {

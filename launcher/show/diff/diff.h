@@ -16,7 +16,7 @@
 
 struct mt_fact {
     const char *name, *text; /* text: null of numbers */
-    double value, error;     /* of numbers */
+    double value, band;      /* of numbers: it may be as much more or less */
     enum mt_unit unit;
 };
 struct mt_facts {
@@ -27,9 +27,13 @@ struct mt_facts {
     const char *content; /* hash of all that counts, also of what is no fact; or null */
 };
 
-/* Add a text; or a number with its relative error. Two numbers are equal if their error bands overlap. */
+/* Add a text; or a number with its relative error. Two numbers are equal if their error bands overlap; two times also
+ * if they are printed alike. */
 void mt_fact(struct mt_facts *facts, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void mt_fact_real(struct mt_facts *facts, const char *name, double value, double error, enum mt_unit unit);
+/* Add a time that is predicted of a step: such times are equal if they differ by less than half of the last of the
+ * three digits that the step itself is printed with, as does what rounding leaves. */
+void mt_fact_predicted(struct mt_facts *facts, const char *name, double seconds, double step_s);
 /* Format a fact's name, in the facts' arena. */
 const char *mt_fact_name(struct mt_facts *facts, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/text/units.h"
 #include "launcher/show/diff/diff.h"
 
 /* A document's facts, and its names in order, so that one that it lacks is soon known. */
@@ -46,9 +47,14 @@ static bool is_number(const struct mt_fact *fact) {
     return fact && !fact->text;
 }
 
+static bool is_printed_alike(const struct mt_fact *a, const struct mt_fact *b) {
+    char left[MT_UNITS_TEXT], right[MT_UNITS_TEXT];
+    return !strcmp(mt_units_seconds(a->value, left), mt_units_seconds(b->value, right));
+}
+
 static bool same(const struct mt_fact *a, const struct mt_fact *b) {
     if (is_number(a) && is_number(b))
-        return fabs(a->value - b->value) <= a->error * fabs(a->value) + b->error * fabs(b->value);
+        return fabs(a->value - b->value) <= a->band + b->band || (a->unit == MT_UNIT_SECONDS && is_printed_alike(a, b));
     return !is_number(a) && !is_number(b) && !strcmp(a->text, b->text);
 }
 

@@ -119,16 +119,16 @@ static void list_memory(const struct mt_plan *p, struct mt_facts *f) {
 static void list_prediction(const struct mt_plan *p, struct mt_facts *f) {
     const struct mt_plan_prediction *t = p->prediction;
     if (!t) return;
-    mt_fact_real(f, "predicted step", t->step_s, 0, MT_UNIT_SECONDS);
-    mt_fact_real(f, "bound of the step", t->bound_s, 0, MT_UNIT_SECONDS);
+    mt_fact_predicted(f, "predicted step", t->step_s, t->step_s);
+    mt_fact_predicted(f, "bound of the step", t->bound_s, t->step_s);
     for (int i = 0; i < t->nidle; i++) {
         const char *name = mt_fact_name(f, "best step that uses rank %d", t->idle[i].rank);
-        if (t->idle[i].step_s > 0) mt_fact_real(f, name, t->idle[i].step_s, 0, MT_UNIT_SECONDS);
+        if (t->idle[i].step_s > 0) mt_fact_predicted(f, name, t->idle[i].step_s, t->step_s);
     }
     for (int r = 0; r < p->nranks; r++) {
-        mt_fact_real(f, mt_fact_name(f, "rank %d: computing", r), t->times[r].compute_s, 0, MT_UNIT_SECONDS);
-        mt_fact_real(f, mt_fact_name(f, "rank %d: communicating", r), t->times[r].exposed_s, 0, MT_UNIT_SECONDS);
-        mt_fact_real(f, mt_fact_name(f, "rank %d: idle", r), t->times[r].idle_s, 0, MT_UNIT_SECONDS);
+        mt_fact_predicted(f, mt_fact_name(f, "rank %d: computing", r), t->times[r].compute_s, t->step_s);
+        mt_fact_predicted(f, mt_fact_name(f, "rank %d: communicating", r), t->times[r].exposed_s, t->step_s);
+        mt_fact_predicted(f, mt_fact_name(f, "rank %d: idle", r), t->times[r].idle_s, t->step_s);
     }
 }
 

@@ -113,11 +113,12 @@ static enum mt_status take_rack_units(struct taking *t, const char *column, cons
     if (!mt_units_parse_real(value, units) || *units < 0 || *units > 1e6)
         return refuse(t, column, value, "a number from 0 to 1e6");
     *units += 0;
+    t->item.placed = true;
     return MT_OK;
 }
 
 static enum mt_status take_rate(struct taking *t, const char *column, const char *value, bool bits, double *rate) {
-    if (mt_units_parse_rate(value, bits, rate) && *rate >= 1e3 && *rate <= 1e18) return MT_OK;
+    if (mt_units_parse_rate(value, bits, rate) && *rate <= 1e18) return MT_OK;
     refuse(t, column, value, bits ? "a rate in bits a second, as 400G" : "a rate in bytes a second, as 300G");
     return mt_err_hint(t->err, "%s", mt_units_rate_hint(value, bits));
 }

@@ -15,7 +15,7 @@
  *     price        of a node, to buy, once: 280000 or 280k; 0 is a price
  *     per_hour     of a node, while jobs run; with a price both are paid. A row without either is left out, by name
  *     power        of a node in watts, as 10.2kW                    [devices times the public figure of based_on]
- *     rack_units   of a node                                        [0]
+ *     rack_units   of a node; where they are limited, a row without them is left out, by name
  *     most         nodes that can be had                            [any number]
  *     net          of a node's network: 400G or 400Gbps             [the assumed network's]
  *     link         within a node: nvlink=450GB/s, pcie=63G, or a name alone, with the rate of hardware.def
@@ -36,7 +36,7 @@
 struct mt_catalogue_item {
     struct mt_purchase_item shown;
     struct mt_hardware row; /* of its devices; the name is their class's: that of based_on where its rates are */
-    bool priced;
+    bool priced, placed;    /* a price, rack units are given */
 };
 struct mt_catalogue {
     struct mt_arena arena;

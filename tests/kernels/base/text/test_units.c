@@ -50,22 +50,27 @@ int main(void) {
         const char *text;
         double bits;
         bool given; /* else in the unit that is asked for */
-    } rates[] = {{"400G", 400e9, false},    {"25", 25, false},        {"1k", 1e3, false},
-                 {"400Gbps", 400e9, true},  {"400Gb/s", 400e9, true}, {"400Gbit/s", 400e9, true},
-                 {"400gbps", 400e9, true},  {"400Gb", 400e9, true},   {"100mbps", 100e6, true},
-                 {"50GB/s", 400e9, true},   {"50GBps", 400e9, true},  {"25GB", 200e9, true},
-                 {"0.9TB/s", 7.2e12, true}, {"1000kbit/s", 1e6, true}};
+    } rates[] = {{"400G", 400e9, false},    {"8000000", 8e6, false},   {"8000k", 8e6, false},
+                 {"400Gbps", 400e9, true},  {"400Gb/s", 400e9, true},  {"400Gbit/s", 400e9, true},
+                 {"400gbps", 400e9, true},  {"400Gb", 400e9, true},    {"100mbps", 100e6, true},
+                 {"50GB/s", 400e9, true},   {"50GBps", 400e9, true},   {"25GB", 200e9, true},
+                 {"0.9TB/s", 7.2e12, true}, {"1000kbit/s", 1e6, true}, {"125kB/s", 1e6, true}};
     for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
         CHECK(mt_units_parse_rate(rates[i].text, true, &x), "%s", rates[i].text);
         CHECK_NEAR(x, rates[i].bits, 1e-6);
         CHECK(mt_units_parse_rate(rates[i].text, false, &x), "%s", rates[i].text);
         CHECK_NEAR(x, rates[i].bits / (rates[i].given ? 8 : 1), 1e-6);
     }
-    static const char *const no_rate[] = {"",    "G",       "0G",      "50gb/s", "50gB",
-                                          "50g", "50GiB/s", "50 GB/s", "-1G",    "50GB/m"};
+    static const char *const no_rate[] = {"",        "G",   "0G",     "50gb/s", "50gB", "50g",     "50GiB/s",
+                                          "50 GB/s", "-1G", "50GB/m", "400",    "1k",   "999kbps", "124kB/s"};
     for (size_t i = 0; i < sizeof no_rate / sizeof no_rate[0]; i++)
         CHECK(!mt_units_parse_rate(no_rate[i], true, &x), "%s", no_rate[i]);
     CHECK(strstr(mt_units_rate_hint("50gb/s", true), "bits or bytes?"), "50gb/s");
+    CHECK(strstr(mt_units_rate_hint("400", true), "is a G missing? 400G"), "400");
+    CHECK(strstr(mt_units_rate_hint("300", false), "is a G missing? 300G"), "300");
+    char rate[MT_UNITS_TEXT];
+    CHECK(!strcmp(mt_units_Bps(47, rate), "47 B/s"), "%s", rate);
+    CHECK(!strcmp(mt_units_Bps(49.6e9, rate), "49.6 GB/s"), "%s", rate);
     CHECK(!strstr(mt_units_rate_hint("fast", true), "bits or bytes?"), "fast");
     CHECK(mt_units_parse_money("250k", &x) && x == 250e3, "250k");
     CHECK(mt_units_parse_money("1.5M", &x) && x == 1.5e6, "1.5M");

@@ -57,7 +57,7 @@ static int brute_force(const struct mt_facts *a, const struct mt_facts *b) {
         else if (left->text)
             count += strcmp(left->text, right->text) != 0;
         else
-            count += fabs(left->value - right->value) > left->error * left->value + right->error * right->value;
+            count += fabs(left->value - right->value) > left->band + right->band;
     }
     for (int i = 0; i < b->count; i++) count += !named(a, b->items[i].name);
     return count;
@@ -107,8 +107,41 @@ static void test_same(void) {
     mt_arena_release(&a.arena);
 }
 
+/* Whether two predicted times of a step of 10 ms are the same. */
+static bool same_times(double left_s, double right_s) {
+    struct mt_facts a = {0}, b = {0};
+    struct mt_tables doc = MT_TABLES_INIT;
+    mt_fact_predicted(&a, "rank 0: idle", left_s, 10e-3);
+    mt_fact_predicted(&b, "rank 0: idle", right_s, 10e-3);
+    int count = mt_differences(&a, &b, &doc);
+    mt_tables_release(&doc);
+    mt_arena_release(&a.arena);
+    mt_arena_release(&b.arena);
+    return !count;
+}
+
+/* What rounding leaves, and what is printed alike, are no differences; what shows in the step is one. */
+static void test_times(void) {
+    CHECK(same_times(0.442e-9, 0.598e-9), "rounding is a difference");
+    CHECK(same_times(0, 1e-9), "rounding beside none is a difference");
+    CHECK(same_times(82.0e-9, 82.01e-9), "times that are printed alike are different");
+    CHECK(same_times(123.01e-3, 123.04e-3), "times that are printed alike are different");
+    CHECK(same_times(1e-6, 5e-6), "what the step does not show is a difference");
+    CHECK(!same_times(1e-6, 20e-6), "what the step shows is none");
+    CHECK(!same_times(10e-3, 10.1e-3), "another step is none");
+    struct mt_facts a = {0}, b = {0};
+    struct mt_tables doc = MT_TABLES_INIT;
+    mt_fact_real(&a, "buckets", 4194304, 0, MT_UNIT_BYTES);
+    mt_fact_real(&b, "buckets", 4194305, 0, MT_UNIT_BYTES);
+    CHECK_EQ(mt_differences(&a, &b, &doc), 1); /* what is decided is compared as it is */
+    mt_tables_release(&doc);
+    mt_arena_release(&a.arena);
+    mt_arena_release(&b.arena);
+}
+
 int main(void) {
     test_same();
+    test_times();
     compare(4, 0.02);
     compare(16, 0.02);
     compare(64, 0.05);
