@@ -131,6 +131,10 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
     }
     if (request->compare) add_strategies(found.plan, remarks);
     if (found.began_at_last) say_last(request->last, found.plan, flags->out, remarks);
+    if (found.limited)
+        mt_tables_say(remarks,
+                      "limit      --limit ended the search after %g s: with more time it may find a faster plan",
+                      flags->limit_s);
     if (request->job.recompute < 0 && found.plan->job.recompute > MT_RECOMPUTE_NONE)
         mt_tables_say(remarks, "recompute  %s: the fastest plan that fits into memory",
                       mt_recompute_names[found.plan->job.recompute]);

@@ -217,6 +217,7 @@ enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt
     if (!st && (st = find_best(&all, request, found, err)) == MT_EINPUT && !request->strategy)
         st = find_least(&all, request, found, err);
     mt_cost_memo_free(all.memo);
+    if (!st) found->limited = mt_now_s() >= all.end_s;
     if (!st) mt_plan_mark_hypothetical(cluster, found->plan);
     return st;
 }

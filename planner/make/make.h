@@ -66,6 +66,7 @@ struct mt_plan_found {
     struct mt_plan *plan;
     struct mt_search_report report;
     bool began_at_last;
+    bool limited; /* limit_s was over before the search was: with more time it may find a faster plan */
 };
 enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt_plan_request *request,
                                struct mt_plan_found *found, struct mt_err *err);

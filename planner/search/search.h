@@ -70,7 +70,7 @@ struct mt_search {
 struct mt_search_alternative {
     const char *what;  /* "all_reduce, buckets of 4.00 MiB", "even shares" */
     const char *why;   /* "" of the one that was taken; "slower", "does not fit: rank 2 lacks 1.20 GiB", "slower by
-                          estimate" */
+                          estimate", "not simulated: ..." */
     double estimate_s; /* by the curves; 0: none was made */
     double step_s;     /* by its program; 0: it was not evaluated */
 };

@@ -184,3 +184,14 @@ for row in "a10:1x2||1" "a10:1x2|--precision f32|0" "a10:1x2|--precision bf16|0"
     -o precise.json >said.txt
   [ "$(grep -c '^precision  f32, as none was given' said.txt)" = "$wanted" ] || fail "$row: $(cat said.txt)"
 done
+
+# More ranks are no slower: of a job so large that few subsets can be simulated, those that slow the step are left out.
+many="--model gpt2:layers=33,heads=25,embed=1600,context=1024,vocab=50257 --batch 2048 --precision bf16"
+$MOTLEY plan --cluster "h100:32x8 net=400G" $many -o half.json >half.txt
+$MOTLEY plan --cluster "h100:64x8 net=400G" $many -o many.json >many.txt
+atmost "$(figure many.json step_s)" "$(figure half.json step_s)" || fail "512 ranks are slower than 256: $(cat half.txt many.txt)"
+! grep '^limit ' half.txt many.txt || fail "no search was ended"
+! grep -Eq '"why": "slower by estimate"(, "step_s": 0)?\}' many.json || fail "slower by what estimate: $(cat many.json)"
+$MOTLEY plan --cluster "h100:64x8 net=400G" $many --limit 0.01 -o ended.json >ended.txt
+grep -q '^limit .*ended the search after 0.01 s' ended.txt || fail "$(cat ended.txt)"
+atmost "$(figure many.json step_s)" "$(figure ended.json step_s)" || fail "more time made it slower: $(cat many.txt ended.txt)"
