@@ -33,21 +33,19 @@ enum mt_status mt_plan_print_found(const struct mt_plan *plan, const struct mt_c
     return MT_OK;
 }
 
-/* Strategies in order of their steps, this plan's among them. */
-static void add_strategies(const struct mt_plan *plan, struct mt_tables *remarks) {
-    const struct mt_plan_prediction *p = plan->prediction;
-    static const char prefix[] = "strategy ";
-    struct mt_table *t = mt_tables_add(remarks, "strategies", "strategies", "the best program of each, on all ranks");
+static void add_strategies(const struct mt_plan_found *found, struct mt_tables *remarks) {
+    double step_s = found->plan->prediction->step_s;
+    struct mt_table *t =
+        mt_tables_add(remarks, "strategies", "strategies", "the fastest plan of each, as --strategy finds it");
     t->bare = true;
     mt_table_columns(t, {"strategy", "strategy", MT_UNIT_TEXT}, {"step_s", "step", MT_UNIT_SECONDS},
                      {"against", "against this", MT_UNIT_CHANGE}, {"why", "why not", MT_UNIT_TEXT});
-    for (int i = 0; i < p->nrejected; i++) {
-        const struct mt_plan_rejected *r = &p->rejected[i];
-        if (strncmp(r->what, prefix, sizeof prefix - 1)) continue;
+    for (int i = 0; i < found->nstrategies; i++) {
+        const struct mt_plan_rejected *r = &found->strategies[i];
         mt_table_row(t);
-        mt_cell_text(t, "%s", r->what + sizeof prefix - 1);
+        mt_cell_text(t, "%s", r->what);
         mt_cell_positive(t, r->step_s);
-        mt_cell_real(t, r->step_s > 0 ? r->step_s / p->step_s - 1 : NAN);
+        mt_cell_real(t, r->step_s > 0 ? r->step_s / step_s - 1 : NAN);
         mt_cell_text(t, "%s", r->step_s > 0 ? "" : r->why);
     }
 }
@@ -129,7 +127,7 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
         mt_plan_found_release(&found);
         return st;
     }
-    if (request->compare) add_strategies(found.plan, remarks);
+    if (request->compare) add_strategies(&found, remarks);
     if (found.began_at_last) say_last(request->last, found.plan, flags->out, remarks);
     if (found.limited)
         mt_tables_say(remarks,

@@ -31,8 +31,13 @@ static void begin_decisions(const struct search_part *part, struct mt_decisions 
     if (d->start < 0) d->start = mt_plan_default_start(best->device);
 }
 
-/* One row for each strategy that was judged, the best of it, unless that is the plan, or the strategy has the plan,
- * which is faster, among its programs; the plan has `rejected` of its search by samples before. taken: or null. */
+/* What a program of many splits must take at most of one that is simpler. */
+static const double worth = 0.995;
+
+/* One row for each strategy that was judged, the best of it, unless that is the plan, or the strategy has the plan
+ * among its programs, and none that was worth taking; the plan has `rejected` of its search by samples before. taken:
+ * or null.
+ */
 static void add_rejected(const struct mt_divide_found *found, const struct mt_divided *taken, struct mt_plan *plan) {
     struct mt_plan_prediction *p = plan->prediction;
     struct mt_plan_rejected *rows = mt_new(&plan->arena, struct mt_plan_rejected, p->nrejected + MT_NSTRATEGIES + 1);
@@ -48,9 +53,11 @@ static void add_rejected(const struct mt_divide_found *found, const struct mt_di
                 best = x;
         }
         bool whole = p->step_s > 0 && mt_strategy_has_samples_alone(&mt_strategies[i]);
-        if (!best || best == taken || (whole && !(best->fits && best->prediction.step_s < p->step_s))) continue;
+        if (!best || best == taken || (whole && !(best->fits && best->prediction.step_s < worth * p->step_s))) continue;
         mine[n++] = (struct mt_plan_rejected){mt_arena_printf(&plan->arena, "strategy %s", best->strategy->name),
-                                              best->fits ? "slower" : mt_arena_strdup(&plan->arena, best->why),
+                                              !best->fits ? mt_arena_strdup(&plan->arena, best->why)
+                                              : best->prediction.step_s < p->step_s ? "faster by less than 0.5%"
+                                                                                    : "slower",
                                               best->fits ? best->prediction.step_s : 0};
     }
     for (int i = 0; i < p->nrejected || n; at++) { /* in order of time; what does not fit comes last */
@@ -178,7 +185,7 @@ static enum mt_status make_layers(const struct mt_search *search, struct mt_divi
     enum mt_status st = MT_OK;
     bool has = false;
     for (int i = 0; i < search->model->noptions; i++) has |= !strcmp(search->model->options[i].name, "layers");
-    if (!has || search->compare || mt_model_get(search->model, "layers") < MANY_LAYERS) return MT_OK;
+    if (!has || mt_model_get(search->model, "layers") < MANY_LAYERS) return MT_OK;
     for (int i = 0; i < 2 && !st; i++) {
         struct mt_model model = *search->model;
         mt_model_set(&model, "layers", number[i]);
@@ -193,7 +200,6 @@ static enum mt_status make_layers(const struct mt_search *search, struct mt_divi
 }
 
 enum mt_status mt_search_divide(struct search_part *part, double end_s, double *step_s, struct mt_err *err) {
-    static const double worth = 0.995; /* what a program of many splits must take at most of one that is simpler */
     const struct mt_strategy *only = part->search.strategy;
     const struct mt_plan_prediction *before = NULL;
     const struct mt_divided *taken = NULL;
@@ -202,7 +208,6 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
                                .options = part->search.options,
                                .plan = part->plan,
                                .only = only,
-                               .compare = part->search.compare,
                                .overlap = mt_search_may_overlap(&part->search, &part->costs),
                                .end_s = end_s};
     struct mt_divide_found found;
@@ -220,7 +225,7 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
     enum mt_status st = only ? MT_OK : try_last(part, step_s, err);
     if (st) goto out;
     before = part->plan->prediction;
-    if (!only && !part->search.compare) {
+    if (!only) {
         divide.known_s = before ? before->step_s : 0;
         double others_s[] = {part->known_s, part->search.known_s};
         for (int i = 0; i < 2; i++)
@@ -265,7 +270,7 @@ static enum mt_status find_hopeless(struct participation *p, const struct search
                                     bool *hopeless) {
     double bound_s;
     *hopeless = false;
-    if (p->search->strategy || p->search->compare) return MT_OK;
+    if (p->search->strategy) return MT_OK;
     enum mt_status st = mt_search_bound_all(p, &x->part, &bound_s);
     *hopeless = bound_s >= step_s;
     return st;

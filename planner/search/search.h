@@ -64,7 +64,6 @@ struct mt_search {
     struct mt_work_memo *works;          /* or null; see planner/work/memo.h */
     bool by_samples;                     /* only programs that divide samples (and state) alone */
     const struct mt_strategy *strategy;  /* of planner/divide: only its programs; or null */
-    bool compare;                        /* judge all strategies: rows of `rejected` */
 };
 
 struct mt_search_alternative {
