@@ -50,10 +50,25 @@ static void add_strategies(const struct mt_plan_found *found, struct mt_tables *
     }
 }
 
-static void say_last(const struct mt_plan *last, const struct mt_plan *plan, const char *out,
+/* Why the plan that the search began at is faster than what it found: what it was not allowed to keep. */
+static const char *why_lost(const struct mt_plan_request *request, const struct mt_plan *plan, struct mt_arena *arena) {
+    const struct mt_plan *last = request->last;
+    bool others = false; /* take part */
+    for (int r = 0; r < plan->nranks; r++) others |= (mt_plan_place(last, r) < 0) != (mt_plan_place(plan, r) < 0);
+    if (request->strategy) return mt_arena_printf(arena, "this one keeps to --strategy %s", request->strategy->name);
+    if (others && request->fixed.use >= MT_USE_ALL) return "this one keeps to --use";
+    if (mt_plan_wire(last) != mt_plan_wire(plan))
+        return mt_arena_printf(arena, "it sends gradients as %s, which only --gradient-wire chooses",
+                               mt_type_name(mt_plan_wire(last)));
+    if (request->memory_bytes) return "this one keeps to --memory";
+    return mt_arena_printf(arena, "by a prediction of %s that is not made again", last->made_by);
+}
+
+static void say_last(const struct mt_plan_request *request, const struct mt_plan *plan, const char *out,
                      struct mt_tables *remarks) {
     char before[MT_UNITS_TEXT];
-    const struct mt_plan_prediction *f = last->prediction;
+    struct mt_arena arena = MT_ARENA_INIT;
+    const struct mt_plan_prediction *f = request->last->prediction;
     double ratio = f ? plan->prediction->step_s / f->step_s : 1;
     if (!f) {
         mt_tables_say(remarks, "start      the plan that was in %s", out);
@@ -63,7 +78,8 @@ static void say_last(const struct mt_plan *last, const struct mt_plan *plan, con
         remarks, "start      the plan that was in %s, predicted %s: %s", out, mt_units_seconds(f->step_s, before),
         ratio < 1 - 1e-6   ? "this one is faster"
         : ratio < 1 + 1e-6 ? "nothing faster was found"
-                           : "it was faster, by what is never searched (as --gradient-wire) or by other costs");
+                           : mt_arena_printf(&arena, "it was faster, but %s", why_lost(request, plan, &arena)));
+    mt_arena_release(&arena);
 }
 
 /* What-ifs may mix what no job can. */
@@ -128,7 +144,7 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
         return st;
     }
     if (request->compare) add_strategies(&found, remarks);
-    if (found.began_at_last) say_last(request->last, found.plan, flags->out, remarks);
+    if (found.began_at_last) say_last(request, found.plan, flags->out, remarks);
     if (found.limited)
         mt_tables_say(remarks,
                       "limit      --limit ended the search after %g s: with more time it may find a faster plan",

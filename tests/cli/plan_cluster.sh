@@ -43,6 +43,10 @@ cp plan.json again.json
 $MOTLEY plan --cluster "$cluster" --use all $job -o again.json >said.txt
 grep -q '^start  *the plan that was in again.json, predicted .*: \(nothing faster was found\|this one is faster\)$' said.txt || fail "$(cat said.txt)"
 atmost "$(figure again.json step_s)" "$step" || fail "worse than the last best"
+# Why a faster start was not kept.
+$MOTLEY plan --cluster "$cluster" --use all $job --strategy factors -o again.json >said.txt
+grep -q '^start .*: it was faster, but this one keeps to --strategy factors$' said.txt || fail "$(cat said.txt)"
+$MOTLEY plan --help | tr -s ' \n' ' ' | has 'With --cluster the search begins at the plan that it replaces' || fail "--help does not say where a search begins"
 sed 's/"steps": 6/"steps": 7/' plan.json >again.json
 $MOTLEY plan --cluster "$cluster" --use all $job -o again.json >said.txt
 ! grep -q '^start' said.txt || fail "started from another job's plan: $(cat said.txt)"
@@ -67,7 +71,7 @@ atmost "$step" "$(figure even.json step_s)" || fail "even shares are faster than
 cp plan.json wire.json
 $MOTLEY plan --cluster "$cluster" --use all $job --gradient-wire bf16 -o wire.json >said.txt
 $MOTLEY plan --cluster "$cluster" --use all $job -o wire.json >said.txt
-grep -q '^start .*: it was faster, by what is never searched' said.txt || fail "$(cat said.txt)"
+grep -q '^start .*: it was faster, but it sends gradients as bf16, which only --gradient-wire chooses$' said.txt || fail "$(cat said.txt)"
 
 # An edit of shares of samples is priced, and printed with the old plan and the best known one; the host is this one, so that it runs here.
 rm plan.json
