@@ -34,6 +34,13 @@ static void begin_decisions(const struct search_part *part, struct mt_decisions 
 /* What a program of many splits must take at most of one that is simpler. */
 static const double worth = 0.995;
 
+/* Whether a plan by samples alone is one of the strategy's. */
+static bool has_plan(const struct mt_strategy *s, const struct mt_plan *plan) {
+    bool alone =
+        s->samples && !s->widths && !s->positions && s->gather == MT_GATHER_STEP && s->factors == MT_FACTORS_NEVER;
+    return alone && s->state == (mt_decisions_shard_state(&plan->decisions) ? MT_STORE_ALL : MT_STORE_REPLICATED);
+}
+
 /* One row for each strategy that was judged, the best of it, unless that is the plan, or the strategy has the plan
  * among its programs, and none that was worth taking; the plan has `rejected` of its search by samples before. taken:
  * or null.
@@ -52,6 +59,7 @@ static void add_rejected(const struct mt_divide_found *found, const struct mt_di
                 (x->fits == best->fits && x->prediction.step_s < best->prediction.step_s))
                 best = x;
         }
+        if (!taken && has_plan(&mt_strategies[i], plan)) continue;
         bool whole = p->step_s > 0 && mt_strategy_has_samples_alone(&mt_strategies[i]);
         if (!best || best == taken || (whole && !(best->fits && best->prediction.step_s < worth * p->step_s))) continue;
         mine[n++] = (struct mt_plan_rejected){mt_arena_printf(&plan->arena, "strategy %s", best->strategy->name),
@@ -276,16 +284,15 @@ static enum mt_status find_hopeless(struct participation *p, const struct search
     return st;
 }
 
-/* Where not all ranks are best by samples: whole nodes, one of each type, and the first two, four, ... Tensors are
- * divided within nodes, where fewer ranks may be better by samples alone. They are not searched for programs by
- * samples: those that may win have been, by their estimates. */
+/* Whole nodes, one of each type, and the first two, four, ...: also where all ranks are best by samples, by estimates.
+ * Tensors are divided within nodes, where fewer ranks may be better by samples alone. They are not searched for
+ * programs by samples: those that may win have been, by their estimates. */
 static enum mt_status add_nodes(struct participation *p) {
     const struct search_places *places = &p->places;
     int *of_cell = mt_new(&p->arena, int, places->ncells);
     enum mt_status st = MT_OK;
     const struct search_subset *best = mt_search_winner(p);
-    if (p->use != MT_USE_AUTO || p->pinned || !mt_search_is_open(p->search) || !best || best->n == places->n)
-        return MT_OK;
+    if (p->use != MT_USE_AUTO || p->pinned || !mt_search_is_open(p->search) || !best) return MT_OK;
     for (int first = 0, n = 1; first + n <= places->nnodes && places->nnodes > 1 && !st;) {
         bool seen = false;
         for (int i = 0; i < first && n == 1; i++) seen |= places->type[i] == places->type[first];

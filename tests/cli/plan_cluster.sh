@@ -194,6 +194,11 @@ many="--model gpt2:layers=33,heads=25,embed=1600,context=1024,vocab=50257 --batc
 $MOTLEY plan --cluster "h100:32x8 net=400G" $many -o half.json >half.txt
 $MOTLEY plan --cluster "h100:64x8 net=400G" $many -o many.json >many.txt
 atmost "$(figure many.json step_s)" "$(figure half.json step_s)" || fail "512 ranks are slower than 256: $(cat half.txt many.txt)"
+small="--model gpt2:124m --batch 48 --precision bf16"
+$MOTLEY plan --cluster "a10:1x4 net=25G" $small -o node.json >node.txt
+$MOTLEY plan --cluster "a10:2x4 net=25G" $small -o nodes.json >nodes.txt
+atmost "$(figure nodes.json step_s)" "$(figure node.json step_s)" || fail "two nodes are slower than one: $(cat node.txt nodes.txt)"
+! grep -q 'strategy zero1' node.json || fail "the plan is of zero1, and among the rejected: $(cat node.json)"
 ! grep '^limit ' half.txt many.txt || fail "no search was ended"
 ! grep -Eq '"why": "slower by estimate"(, "step_s": 0)?\}' many.json || fail "slower by what estimate: $(cat many.json)"
 $MOTLEY plan --cluster "h100:64x8 net=400G" $many --limit 0.01 -o ended.json >ended.txt
