@@ -57,7 +57,7 @@ static void emulate(struct mt_device *device, double speed) {
     char doubt[64] = "";
     if (device->emulated_exact_s > MT_EMULATED_EXACT_S)
         snprintf(doubt, sizeof doubt, " (inexact for operators below %.0f us)", 1e6 * device->emulated_exact_s);
-    size_t used = strlen(device->description);
+    size_t used = device->unstretched_length = strlen(device->description);
     snprintf(device->description + used, sizeof device->description - used, ", emulated speed %g%s", speed, doubt);
 }
 

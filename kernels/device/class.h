@@ -95,6 +95,7 @@ struct mt_device {
     int threads, depth;
     int multiprocessors, all_multiprocessors; /* of the stream "compute", and in all; 0: a CPU */
     double emulated_exact_s;                  /* mt_device_emulated_exact_s */
+    size_t unstretched_length;                /* of the description, before an emulated speed; 0: all of it */
     char description[1200];
 };
 struct mt_stream {

@@ -49,6 +49,10 @@ const char *mt_device_describe(struct mt_device *device) {
     return device->description;
 }
 
+int mt_device_describe_length(const struct mt_device *device) {
+    return (int)(device->unstretched_length ? device->unstretched_length : strlen(device->description));
+}
+
 const char *mt_device_kind(struct mt_device *device) {
     return device->class->kind;
 }

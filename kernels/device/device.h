@@ -81,6 +81,9 @@ enum mt_status mt_device_open(const char *kind, struct mt_device **device, struc
 void mt_device_close(struct mt_device *device);
 /* "cpu, 2 threads, oneDNN 2.6.3"; "NVIDIA H200, 132 multiprocessors, CUDA 13.0, driver 580.95.05" */
 const char *mt_device_describe(struct mt_device *device);
+/* How much of the description decides the bits of its results, for %.*s: all but an emulated speed that only stretches
+ * time. */
+int mt_device_describe_length(const struct mt_device *device);
 const char *mt_device_kind(struct mt_device *device); /* "cpu", "cuda" */
 int mt_device_threads(struct mt_device *device);      /* host threads that compute; 1 for a GPU */
 /* The multiprocessors of a GPU's stream "compute"; *all: those of the GPU, which other streams have. 0: a CPU. */

@@ -233,7 +233,7 @@ static enum mt_status search(struct buy_flags *f, struct mt_err *err) {
     f->buy.items = f->catalogue.items, f->buy.nitems = f->catalogue.count;
     f->buy.jobs = f->jobs.items, f->buy.njobs = f->jobs.count, f->buy.recompute = f->jobs.recompute;
     f->buy.owned = owned, f->buy.owned_what = f->own;
-    f->buy.bottlenecks = true;
+    f->buy.plan_again = f->buy.bottlenecks = true;
     f->buy.judged = tell;
     mt_working_begin("searching");
     st = mt_buy_search(&f->buy, &p, err);

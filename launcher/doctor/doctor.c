@@ -48,7 +48,9 @@ static enum mt_status observe_host(struct mt_doctor_rank *r, struct mt_err *err)
     enum mt_status st;
     if ((st = mt_topology_read(NULL, NULL, &topology, err)) || (st = mt_device_open("cpu", &device, err))) return st;
     r->room_bytes = mt_device_memory_bytes(device);
+    st = mt_alike_describe(device, r->device, err);
     mt_device_close(device);
+    if (st) return st;
     r->mask = topology.set;
     r->cores = topology.mask_cores;
     r->host_cores = topology.cores;

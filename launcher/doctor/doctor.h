@@ -15,6 +15,7 @@
 #include "kernels/device/gpu.h"
 #include "launcher/data/data.h"
 #include "launcher/flags/output.h"
+#include "launcher/tune/alike.h"
 #include "planner/plan/plan.h"
 
 struct mt_doctor_options {
@@ -29,6 +30,7 @@ enum { MT_DOCTOR_TEXT = 256, MT_DOCTOR_MOST_UNREACHED = 8 };
 struct mt_doctor_rank {
     char host[64];
     char motley[32], mpi[64];
+    char device[MT_ALIKE_TEXT];                        /* what decides the bits of its results (alike.h); "": none */
     char onednn[MT_DOCTOR_TEXT], glpk[MT_DOCTOR_TEXT]; /* why the module cannot be used; "" if it can */
     cpu_set_t mask;
     int cores, host_cores; /* of the mask, of the host */

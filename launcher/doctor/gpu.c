@@ -53,7 +53,8 @@ static void observe_network(struct mt_doctor_gpu *g) {
 
 /* ---- the GPU ---- */
 
-static void observe_own(struct mt_doctor_gpu *g) {
+static void observe_own(struct mt_doctor_rank *mine) {
+    struct mt_doctor_gpu *g = &mine->gpu;
     struct mt_device *device;
     struct mt_err err = MT_ERR_INIT;
     char kind[32];
@@ -63,6 +64,7 @@ static void observe_own(struct mt_doctor_gpu *g) {
         return;
     }
     g->free_bytes = mt_device_memory_bytes(device);
+    if (mt_alike_describe(device, mine->device, &err)) mine->device[0] = 0;
     mt_device_close(device);
 }
 
@@ -74,6 +76,7 @@ void mt_doctor_observe_gpus(struct mt_doctor_rank *mine) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host);
     g->free_bytes = -1;
+    mine->device[0] = 0;
     observe_network(g);
     struct mt_err later = MT_ERR_INIT;
     enum mt_status st = mt_gpus_query(&g->gpus, &err);
@@ -83,6 +86,6 @@ void mt_doctor_observe_gpus(struct mt_doctor_rank *mine) {
         snprintf(g->missing, sizeof g->missing, "%.250s", err.text);
         g->index = -1;
     } else {
-        observe_own(g);
+        observe_own(mine);
     }
 }

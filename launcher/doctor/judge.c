@@ -10,6 +10,8 @@
 #include "kernels/base/arena.h"
 #include "kernels/base/text/units.h"
 #include "launcher/doctor/internal.h"
+#include "launcher/watch/watch.h"
+#include "planner/plan/planned.h"
 
 void mt_doctor_say(struct doctor_finding *f, enum doctor_level level, const char *remedy, const char *format, ...) {
     size_t used = level > f->level ? 0 : strlen(f->text);
@@ -230,6 +232,34 @@ static bool none_is_spared(const struct mt_doctor *d, int r) {
     return false;
 }
 
+/* Whether ranks that the plan's program takes for alike are, as training demands. */
+static void judge_alike(const struct mt_doctor *d, struct doctor_finding *f) {
+    const struct mt_plan *plan = d->plan;
+    struct mt_planned planned;
+    struct mt_err err = MT_ERR_INIT;
+    int one, other;
+    if (strcmp(plan->device, d->options->device)) return;
+    mt_watch_phase(MT_WATCH_SLOW, "building the plan's program");
+    if (mt_planned_open(plan, &planned, &err)) {
+        mt_doctor_say(f, DOCTOR_FAILURE, err.hint, "%s", err.text);
+        return;
+    }
+    const char **texts = mt_calloc((size_t)plan->nplaces, sizeof *texts);
+    bool seen = true;
+    for (int r = 0; r < d->nranks; r++) {
+        int place = mt_plan_place(plan, d->plan_rank[r]);
+        if (place < 0) continue;
+        texts[place] = d->ranks[r].device;
+        seen = seen && d->ranks[r].device[0];
+    }
+    if (seen && mt_alike_differ(&planned.program, texts, &one, &other)) {
+        mt_alike_refuse(texts, one, other, plan->order[one], plan->order[other], &err);
+        mt_doctor_say(f, DOCTOR_FAILURE, err.hint, "%s", err.text);
+    }
+    free(texts);
+    mt_planned_release(&planned);
+}
+
 static void judge_plan(const struct mt_doctor *d, struct doctor_finding *f) {
     if (!d->options->plan) {
         mt_doctor_say(f, DOCTOR_OK, NULL, "none was given");
@@ -248,10 +278,12 @@ static void judge_plan(const struct mt_doctor *d, struct doctor_finding *f) {
     for (int r = 0; r < d->nranks; r++) hosts[r] = d->ranks[r].host;
     if (mt_plan_match(d->plan, d->nranks, hosts, rank_of, &err))
         mt_doctor_say(f, DOCTOR_FAILURE, err.hint, "%s", err.text);
-    else if (d->plan->nplaces < d->nranks)
+    else
+        judge_alike(d, f);
+    if (!f->level && d->plan->nplaces < d->nranks)
         mt_doctor_say(f, DOCTOR_OK, NULL, "%s fits the ranks and hosts, and leaves %d of %d ranks idle", d->plan->hash,
                       d->nranks - d->plan->nplaces, d->nranks);
-    else
+    else if (!f->level)
         mt_doctor_say(f, DOCTOR_OK, NULL, "%s fits the ranks and hosts", d->plan->hash);
     if (!strcmp(d->plan->device, "cuda") && strcmp(d->options->device, "cuda"))
         mt_doctor_say(f, DOCTOR_WARNING, "give --device cuda, unless it will be trained with --device cpu",

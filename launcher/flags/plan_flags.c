@@ -110,7 +110,10 @@ static const struct argp_option options[] = {
      "type in which gradients are sent: f32, bf16, or f16 if the loss is scaled [f32; f64 in an f64 job]", 4},
     {"algorithm", KEY_ALGORITHM, "KIND=NAME", 0, "as AllReduce=ring; may be repeated [auto]", 4},
     {0, 0, 0, 0, "The document:", 6},
-    {"out", KEY_OUT, "FILE", 0, "where to write it; - for standard output", 6},
+    {"out", KEY_OUT, "FILE", 0,
+     "where to write it; - for standard output. With --cluster the search begins at the plan that it replaces, where "
+     "that is of the same model, job and cluster, and no flag divides samples or state, or fixes a decision",
+     6},
     {"check", KEY_CHECK, "FILE", 0,
      "instead of making a plan: check an edited one and sign it, into --out; with --cluster its step is predicted", 6},
     MT_OPTION_JSON(KEY_JSON, 6),

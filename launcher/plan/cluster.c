@@ -46,29 +46,42 @@ enum mt_status mt_plan_print_found(const struct mt_plan *plan, const struct mt_c
     return MT_OK;
 }
 
-/* Strategies in order of their steps, this plan's among them. */
-static void add_strategies(const struct mt_plan *plan, struct mt_tables *remarks) {
-    const struct mt_plan_prediction *p = plan->prediction;
-    static const char prefix[] = "strategy ";
-    struct mt_table *t = mt_tables_add(remarks, "strategies", "strategies", "the best program of each, on all ranks");
+static void add_strategies(const struct mt_plan_found *found, struct mt_tables *remarks) {
+    double step_s = found->plan->prediction->step_s;
+    struct mt_table *t =
+        mt_tables_add(remarks, "strategies", "strategies", "the fastest plan of each, as --strategy finds it");
     t->bare = true;
     mt_table_columns(t, {"strategy", "strategy", MT_UNIT_TEXT}, {"step_s", "step", MT_UNIT_SECONDS},
                      {"against", "against this", MT_UNIT_CHANGE}, {"why", "why not", MT_UNIT_TEXT});
-    for (int i = 0; i < p->nrejected; i++) {
-        const struct mt_plan_rejected *r = &p->rejected[i];
-        if (strncmp(r->what, prefix, sizeof prefix - 1)) continue;
+    for (int i = 0; i < found->nstrategies; i++) {
+        const struct mt_plan_rejected *r = &found->strategies[i];
         mt_table_row(t);
-        mt_cell_text(t, "%s", r->what + sizeof prefix - 1);
+        mt_cell_text(t, "%s", r->what);
         mt_cell_positive(t, r->step_s);
-        mt_cell_real(t, r->step_s > 0 ? r->step_s / p->step_s - 1 : NAN);
+        mt_cell_real(t, r->step_s > 0 ? r->step_s / step_s - 1 : NAN);
         mt_cell_text(t, "%s", r->step_s > 0 ? "" : r->why);
     }
 }
 
-static void say_last(const struct mt_plan *last, const struct mt_plan *plan, const char *out,
+/* Why the plan that the search began at is faster than what it found: what it was not allowed to keep. */
+static const char *why_lost(const struct mt_plan_request *request, const struct mt_plan *plan, struct mt_arena *arena) {
+    const struct mt_plan *last = request->last;
+    bool others = false; /* take part */
+    for (int r = 0; r < plan->nranks; r++) others |= (mt_plan_place(last, r) < 0) != (mt_plan_place(plan, r) < 0);
+    if (request->strategy) return mt_arena_printf(arena, "this one keeps to --strategy %s", request->strategy->name);
+    if (others && request->fixed.use >= MT_USE_ALL) return "this one keeps to --use";
+    if (mt_plan_wire(last) != mt_plan_wire(plan))
+        return mt_arena_printf(arena, "it sends gradients as %s, which only --gradient-wire chooses",
+                               mt_type_name(mt_plan_wire(last)));
+    if (request->memory_bytes) return "this one keeps to --memory";
+    return mt_arena_printf(arena, "by a prediction of %s that is not made again", last->made_by);
+}
+
+static void say_last(const struct mt_plan_request *request, const struct mt_plan *plan, const char *out,
                      struct mt_tables *remarks) {
     char before[MT_UNITS_TEXT];
-    const struct mt_plan_prediction *f = last->prediction;
+    struct mt_arena arena = MT_ARENA_INIT;
+    const struct mt_plan_prediction *f = request->last->prediction;
     double ratio = f ? plan->prediction->step_s / f->step_s : 1;
     if (!f) {
         mt_tables_say(remarks, "start      the plan that was in %s", out);
@@ -78,7 +91,8 @@ static void say_last(const struct mt_plan *last, const struct mt_plan *plan, con
         remarks, "start      the plan that was in %s, predicted %s: %s", out, mt_units_seconds(f->step_s, before),
         ratio < 1 - 1e-6   ? "this one is faster"
         : ratio < 1 + 1e-6 ? "nothing faster was found"
-                           : "it was faster, by what is never searched (as --gradient-wire) or by other costs");
+                           : mt_arena_printf(&arena, "it was faster, but %s", why_lost(request, plan, &arena)));
+    mt_arena_release(&arena);
 }
 
 /* What-ifs may mix what no job can. */
@@ -142,8 +156,12 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
         mt_plan_found_release(&found);
         return st;
     }
-    if (request->compare) add_strategies(found.plan, remarks);
-    if (found.began_at_last) say_last(request->last, found.plan, flags->out, remarks);
+    if (request->compare) add_strategies(&found, remarks);
+    if (found.began_at_last) say_last(request, found.plan, flags->out, remarks);
+    if (found.limited)
+        mt_tables_say(remarks,
+                      "limit      --limit ended the search after %g s: with more time it may find a faster plan",
+                      flags->limit_s);
     if (request->job.recompute < 0 && found.plan->job.recompute > MT_RECOMPUTE_NONE)
         mt_tables_say(remarks, "recompute  %s: the fastest plan that fits into memory",
                       mt_recompute_names[found.plan->job.recompute]);

@@ -150,13 +150,48 @@ static bool owns_alone(const struct answering *a, int judged) {
     return a->s->judged_as[judged].nodes == 0;
 }
 
+/* Whether the configuration at place i of the order is a row. */
+static bool is_shown(const struct answering *a, int i) {
+    return i < a->s->buy->rows || a->frontier[a->order[i]] || owns_alone(a, a->order[i]);
+}
+
+static void find_costs(struct answering *a) {
+    const struct searching *s = a->s;
+    for (int i = 0; i < s->njudged; i++)
+        a->cost[i] = s->judged_as[i].price + s->judged_as[i].per_hour * s->judged[i]->time_s / 3600;
+}
+
+/* Plan what will be rows by the whole search, and what is the best with each further sum. Their times are others then,
+ * and so may be the order: until all that is shown is planned so. */
+static enum mt_status plan_again(struct answering *a, double money) {
+    struct searching *s = a->s;
+    int *due = mt_new(&s->arena, int, s->njudged), count = s->buy->plan_again;
+    enum mt_status st = MT_OK;
+    while (count && !st) {
+        count = 0;
+        for (int k = -1; k < (isfinite(money) ? s->buy->nnext : 0); k++) {
+            sort(a, k < 0 ? money : money + s->buy->next[k] * ROUNDING);
+            if (k < 0) find_frontier(a);
+            for (int i = 0; i < a->count; i++) {
+                int x = a->order[i];
+                bool listed = s->judged[x]->planned || !(k < 0 ? is_shown(a, i) : i == 0);
+                for (int d = 0; d < count && !listed; d++) listed = due[d] == x;
+                if (!listed) due[count++] = x;
+            }
+        }
+        st = mt_buy_plan_batch(s, due, count);
+        find_costs(a);
+    }
+    return st;
+}
+
 static enum mt_status fill_rows(struct answering *a) {
     struct mt_purchase *p = a->purchase;
     int *shown = mt_new(a->arena, int, a->count);
     p->rows = mt_new(a->arena, struct mt_purchase_row, a->count);
     for (int i = 0; i < a->count; i++) {
         int x = a->order[i];
-        if (i >= a->s->buy->rows && !a->frontier[x] && !owns_alone(a, x)) continue;
+        if (!is_shown(a, i)) continue;
         struct mt_purchase_row *row = &p->rows[p->nrows];
         enum mt_status st = fill_row(a, x, row);
         if (st) return st;
@@ -216,13 +251,15 @@ enum mt_status mt_buy_answer(struct searching *s, struct mt_purchase *p) {
     a.order = mt_new(&s->arena, int, s->njudged);
     a.frontier = mt_new(&s->arena, bool, s->njudged);
     a.cost = mt_new(&s->arena, double, s->njudged);
-    for (int i = 0; i < s->njudged; i++)
-        a.cost[i] = s->judged_as[i].price + s->judged_as[i].per_hour * s->judged[i]->time_s / 3600;
+    find_costs(&a);
     sort(&a, money);
     if (!a.count) return refuse(s);
+    enum mt_status st = plan_again(&a, money);
+    sort(&a, money);
     find_frontier(&a);
-    enum mt_status st = fill_rows(&a);
-    if (st || (st = mt_buy_relax(s, money, s->judged[a.order[0]]->counts, NULL, &found, &relaxed))) return st;
+    if (st || (st = fill_rows(&a)) ||
+        (st = mt_buy_relax(s, money, s->judged[a.order[0]]->counts, NULL, &found, &relaxed)))
+        return st;
     p->dual = found && isfinite(money) ? relaxed.dual : 0;
     p->binds = found ? mt_arena_strdup(&p->arena, relaxed.binds) : "";
     for (int i = 0; i < s->njudged; i++) p->judged += s->judged_as[i].money <= money;

@@ -8,6 +8,9 @@
  * A configuration is judged by plans (mt_buy_judge): of the programs that divide samples and state alone, and where
  * none fits, of those that gather weights for each layer as well. Which configurations are judged (search.c):
  *
+ * The rows that are printed have plans of the whole space in the end, which leave out devices that slow the step, as
+ * `motley plan` and `motley whatif` do.
+ *
  * - The first `exact` ones in the order of money are judged all, but for those that can be at most MT_BUY_SLACK better
  *   than one that costs no more: by a lower bound on every program (planner/divide/bound.h), or because nodes together
  *   are no faster than the sum of what they are in parts that were judged.
@@ -47,6 +50,7 @@ struct mt_buy {
     int most_judged;                   /* 0: MT_BUY_MOST_JUDGED */
     int threads;                       /* at least 1 */
     struct mt_work_memo *const *works; /* [njobs]: of judging, or null; the search has its own */
+    bool plan_again;                   /* plan rows by the whole search: mt_buy_plan_again */
     bool bottlenecks;                  /* fill in what binds each row's jobs */
     void (*judged)(void *context, int judged, double money); /* or null: told of progress */
     void *context;
@@ -62,11 +66,14 @@ struct mt_buy_config {
     double time_s, error, error_below;
     struct mt_errors errors;
     bool nominal;
+    bool planned;        /* by mt_buy_plan_again */
     const char *refused; /* why some job cannot be planned; null: there are times */
 };
 /* Plan all jobs on it. MT_OK also where it is refused; other failures are errors. counts: [nitems]. */
 enum mt_status mt_buy_judge(const struct mt_buy *buy, const int64_t *counts, struct mt_buy_config *config,
                             struct mt_err *err);
+/* Plan its jobs by the search of `motley plan`: all programs, and who takes part. For one that is not refused. */
+enum mt_status mt_buy_plan_again(const struct mt_buy *buy, struct mt_buy_config *config, struct mt_err *err);
 void mt_buy_config_release(struct mt_buy_config *config, int njobs);
 
 /* The cluster of a configuration; MT_EINPUT where it has no device. */

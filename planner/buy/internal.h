@@ -73,6 +73,9 @@ double mt_buy_configurations(const struct searching *s, double money, double mos
 enum { BATCH = 4 };
 enum mt_status mt_buy_judge_batch(struct searching *s, const struct candidate *candidates, int count);
 
+/* Plan judged configurations again by the whole search; judged[count]: their indices. */
+enum mt_status mt_buy_plan_batch(struct searching *s, const int *judged, int count);
+
 /* relax.c: the least time by the relaxation with at most so much money. kinds: [nitems], counts of a configuration
  * whose kinds of nodes it must have, for duals, which numbers of nodes need not be whole for; or null: numbers are
  * whole, of any kinds. counts: [nitems], out, or null. *found: there is a solution. */

@@ -48,18 +48,17 @@ static enum mt_status plan_samples(const struct mt_buy *buy, int job, const stru
     return st;
 }
 
-/* ... with weights gathered for each layer. */
-static enum mt_status plan_layers(const struct mt_buy *buy, int job, const struct mt_cluster *cluster,
-                                  struct mt_plan **plan, struct mt_err *err) {
-    struct mt_plan_request request = {
-        .model = buy->jobs[job].model,
-        .job = buy->jobs[job].job,
-        .limit_s = no_limit_s,
-        .hypothetical = true,
-        .fixed = {.decisions = mt_decisions_unset, .use = buy->owned ? MT_USE_AUTO : MT_USE_ALL}};
+/* Programs of a strategy, or of all (null), by the search of `motley plan`. */
+static enum mt_status plan_job(const struct mt_buy *buy, int job, const struct mt_strategy *strategy,
+                               const struct mt_cluster *cluster, struct mt_plan **plan, struct mt_err *err) {
+    enum mt_use use = buy->owned || !strategy ? MT_USE_AUTO : MT_USE_ALL;
+    struct mt_plan_request request = {.model = buy->jobs[job].model,
+                                      .job = buy->jobs[job].job,
+                                      .limit_s = no_limit_s,
+                                      .hypothetical = true,
+                                      .strategy = strategy,
+                                      .fixed = {.decisions = mt_decisions_unset, .use = use}};
     struct mt_plan_found found;
-    for (int i = 0; i < MT_NSTRATEGIES; i++)
-        if (!strcmp(mt_strategies[i].name, "zero3")) request.strategy = &mt_strategies[i];
     if (!buy->recompute || !buy->recompute[job]) request.job.recompute = MT_RECOMPUTE_UNSET;
     enum mt_status st = mt_plan_fastest(cluster, &request, &found, err);
     if (st) return st;
@@ -67,6 +66,16 @@ static enum mt_status plan_layers(const struct mt_buy *buy, int job, const struc
     found.plan = NULL;
     mt_plan_found_release(&found);
     return MT_OK;
+}
+
+static const char *const layers = "samples, weights gathered for each layer";
+
+static enum mt_status plan_layers(const struct mt_buy *buy, int job, const struct mt_cluster *cluster,
+                                  struct mt_plan **plan, struct mt_err *err) {
+    const struct mt_strategy *strategy = NULL;
+    for (int i = 0; i < MT_NSTRATEGIES; i++)
+        if (!strcmp(mt_strategies[i].name, "zero3")) strategy = &mt_strategies[i];
+    return plan_job(buy, job, strategy, cluster, plan, err);
 }
 
 static void find_headroom(const struct mt_plan *plan, struct mt_purchase_job_row *row) {
@@ -81,24 +90,11 @@ static void find_headroom(const struct mt_plan *plan, struct mt_purchase_job_row
     }
 }
 
-static enum mt_status judge_job(const struct mt_buy *buy, int j, struct mt_buy_config *c, struct mt_err *err) {
+/* A job's row, from its plan. The jobs before it have theirs. */
+static void fill_row(const struct mt_buy *buy, int j, struct mt_buy_config *c) {
     const struct mt_purchase_job *job = &buy->jobs[j];
-    struct mt_purchase_job_row *row = &c->jobs[j];
-    struct mt_err why = MT_ERR_INIT;
-    *row = (struct mt_purchase_job_row){.program = "samples", .binds = ""};
-    enum mt_status st = plan_samples(buy, j, c->cluster, &c->plans[j], &why);
-    if (st == MT_EINPUT) {
-        row->program = "samples, weights gathered for each layer";
-        st = plan_layers(buy, j, c->cluster, &c->plans[j], err);
-        if (st == MT_EINPUT) {
-            c->refused = mt_arena_strdup(&c->arena, why.text);
-            return MT_OK;
-        }
-    } else if (st) {
-        *err = why;
-    }
-    if (st) return st;
     const struct mt_plan *plan = c->plans[j];
+    struct mt_purchase_job_row *row = &c->jobs[j];
     if (plan->job.recompute != job->job.recompute)
         row->program = mt_arena_printf(&c->arena, "%s, recomputation of %s", row->program,
                                        mt_recompute_names[plan->job.recompute]);
@@ -110,6 +106,34 @@ static enum mt_status judge_job(const struct mt_buy *buy, int j, struct mt_buy_c
     c->time_s = row->end_s = c->time_s + row->time_s;
     row->late = job->deadline_s > 0 && row->end_s > job->deadline_s;
     c->nominal |= plan->prediction->nominal;
+}
+
+static void add_errors(const struct mt_buy *buy, struct mt_buy_config *c) {
+    for (int j = 0; j < buy->njobs; j++) {
+        double weight = c->jobs[j].time_s / c->time_s;
+        mt_errors_add(&c->errors, c->plans[j]->prediction, weight, &c->arena);
+        c->error += weight * c->jobs[j].error;
+        c->error_below += weight * c->jobs[j].error_below;
+    }
+}
+
+static enum mt_status judge_job(const struct mt_buy *buy, int j, struct mt_buy_config *c, struct mt_err *err) {
+    struct mt_purchase_job_row *row = &c->jobs[j];
+    struct mt_err why = MT_ERR_INIT;
+    *row = (struct mt_purchase_job_row){.program = "samples", .binds = ""};
+    enum mt_status st = plan_samples(buy, j, c->cluster, &c->plans[j], &why);
+    if (st == MT_EINPUT) {
+        row->program = layers;
+        st = plan_layers(buy, j, c->cluster, &c->plans[j], err);
+        if (st == MT_EINPUT) {
+            c->refused = mt_arena_strdup(&c->arena, why.text);
+            return MT_OK;
+        }
+    } else if (st) {
+        *err = why;
+    }
+    if (st) return st;
+    fill_row(buy, j, c);
     return MT_OK;
 }
 
@@ -121,14 +145,42 @@ enum mt_status mt_buy_judge(const struct mt_buy *buy, const int64_t *counts, str
     c->plans = mt_new(&c->arena, struct mt_plan *, buy->njobs);
     enum mt_status st = mt_buy_cluster(buy, counts, &c->cluster, err);
     for (int j = 0; j < buy->njobs && !st && !c->refused; j++) st = judge_job(buy, j, c, err);
-    for (int j = 0; j < buy->njobs && !st && !c->refused; j++) {
-        double weight = c->jobs[j].time_s / c->time_s;
-        mt_errors_add(&c->errors, c->plans[j]->prediction, weight, &c->arena);
-        c->error += weight * c->jobs[j].error;
-        c->error_below += weight * c->jobs[j].error_below;
-    }
+    if (!st && !c->refused) add_errors(buy, c);
     if (st) mt_buy_config_release(c, buy->njobs);
     return st;
+}
+
+/* How a plan divides a job. */
+static const char *program_of(const struct mt_plan *plan) {
+    bool samples = true;
+    for (int i = 0; i < plan->decisions.nrules; i++)
+        samples &= plan->decisions.rules[i].operators != MT_OPERATORS_SPLIT ||
+                   !strcmp(plan->decisions.rules[i].split, "batch");
+    if (plan->decisions.gather == MT_GATHER_LAYER) return layers;
+    return samples ? "samples" : "samples and tensors";
+}
+
+enum mt_status mt_buy_plan_again(const struct mt_buy *buy, struct mt_buy_config *c, struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    c->time_s = c->error = c->error_below = 0;
+    c->errors = (struct mt_errors){0};
+    c->planned = true;
+    for (int j = 0; j < buy->njobs && !st; j++) {
+        struct mt_err why = MT_ERR_INIT;
+        struct mt_plan *plan = NULL;
+        st = plan_job(buy, j, NULL, c->cluster, &plan, &why);
+        if (!st) {
+            mt_plan_free(c->plans[j]);
+            c->plans[j] = plan;
+            c->jobs[j] = (struct mt_purchase_job_row){.program = program_of(plan), .binds = ""};
+        } else if (st != MT_EINPUT) {
+            return *err = why, st;
+        }
+        st = MT_OK;
+        fill_row(buy, j, c);
+    }
+    add_errors(buy, c);
+    return MT_OK;
 }
 
 void mt_buy_config_release(struct mt_buy_config *c, int njobs) {

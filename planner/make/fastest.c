@@ -1,6 +1,7 @@
 /* The fastest plan that the search finds. The graph depends on recomputation, so each kind of it is a search of its
  * own; recomputation costs time and saves memory, as micro-batches do, of which the search knows. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/base/wait.h"
@@ -62,7 +63,6 @@ struct searches {
  * the search of all programs. */
 static void constrain(const struct mt_plan_request *q, struct mt_plan *plan, struct mt_search *search) {
     const struct mt_strategy *s = q->strategy;
-    search->compare = q->compare;
     if (!s) return;
     bool by_samples =
         s->samples && !s->widths && !s->positions && s->gather == MT_GATHER_STEP && s->factors == MT_FACTORS_NEVER;
@@ -170,6 +170,71 @@ static enum mt_status find_best(const struct searches *all, const struct mt_plan
     return found->plan ? MT_OK : st;
 }
 
+/* ---- strategies compared ---- */
+
+static int by_step(const void *left, const void *right) {
+    const struct mt_plan_rejected *x = left, *y = right;
+    if (!x->step_s != !y->step_s) return x->step_s ? -1 : 1;
+    return (x->step_s > y->step_s) - (x->step_s < y->step_s);
+}
+
+/* The plan's rejected rows: strategies as they were compared, instead of what its own search has seen of them. */
+static void list_strategies(const struct mt_plan_rejected *rows, int n, struct mt_plan_found *found) {
+    static const char prefix[] = "strategy ";
+    struct mt_plan *plan = found->plan;
+    struct mt_plan_prediction *p = plan->prediction;
+    struct mt_plan_rejected *all = mt_new(&plan->arena, struct mt_plan_rejected, p->nrejected + n);
+    found->strategies = mt_new(&plan->arena, struct mt_plan_rejected, n);
+    found->nstrategies = n;
+    int count = 0;
+    for (int i = 0; i < p->nrejected; i++)
+        if (strncmp(p->rejected[i].what, prefix, sizeof prefix - 1)) all[count++] = p->rejected[i];
+    for (int i = 0; i < n; i++) {
+        const char *why = mt_arena_strdup(&plan->arena, rows[i].why);
+        found->strategies[i] = (struct mt_plan_rejected){rows[i].what, why, rows[i].step_s};
+        if (rows[i].step_s > 0 && rows[i].step_s <= p->step_s * (1 + 1e-9)) continue; /* it has the plan */
+        all[count++] =
+            (struct mt_plan_rejected){mt_arena_printf(&plan->arena, "%s%s", prefix, rows[i].what), why, rows[i].step_s};
+    }
+    qsort(found->strategies, (size_t)n, sizeof *found->strategies, by_step);
+    qsort(all, (size_t)count, sizeof *all, by_step);
+    p->rejected = all;
+    p->nrejected = count;
+}
+
+/* A search of each strategy alone; a plan of one that is faster than what was found is taken. */
+static enum mt_status compare(const struct searches *all, const struct mt_plan_request *request,
+                              struct mt_plan_found *found, struct mt_err *err) {
+    struct mt_plan_request one = *request;
+    struct mt_plan_rejected rows[MT_NSTRATEGIES];
+    struct mt_arena arena = MT_ARENA_INIT;
+    enum mt_status st = MT_OK;
+    one.last = NULL; /* it may be of another strategy */
+    for (int i = 0; i < MT_NSTRATEGIES && !st; i++) {
+        struct mt_plan_found other;
+        struct mt_err why = MT_ERR_INIT;
+        one.strategy = &mt_strategies[i];
+        rows[i] = (struct mt_plan_rejected){mt_strategies[i].name, "slower", 0};
+        enum mt_status of = find_best(all, &one, &other, &why);
+        if (of == MT_EINPUT) {
+            rows[i].why = mt_arena_strdup(&arena, why.text);
+        } else if (of) {
+            *err = why, st = of;
+        } else {
+            rows[i].step_s = other.plan->prediction->step_s;
+            if (!request->strategy && rows[i].step_s < found->plan->prediction->step_s) {
+                struct mt_plan_found before = *found;
+                *found = other, other = before;
+                found->began_at_last = before.began_at_last;
+            }
+            mt_plan_found_release(&other);
+        }
+    }
+    if (!st) list_strategies(rows, MT_NSTRATEGIES, found);
+    mt_arena_release(&arena);
+    return st;
+}
+
 /* Where the search finds nothing: begin again at the smallest program, if that fits; else say what it needs. */
 static enum mt_status find_least(struct searches *all, const struct mt_plan_request *request,
                                  struct mt_plan_found *found, struct mt_err *err) {
@@ -216,7 +281,9 @@ enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt
     struct searches all = {cluster, mt_cost_memo_new(), mt_now_s() + request->limit_s};
     if (!st && (st = find_best(&all, request, found, err)) == MT_EINPUT && !request->strategy)
         st = find_least(&all, request, found, err);
+    if (!st && request->compare && (st = compare(&all, request, found, err))) mt_plan_found_release(found);
     mt_cost_memo_free(all.memo);
+    if (!st) found->limited = mt_now_s() >= all.end_s;
     if (!st) mt_plan_mark_hypothetical(cluster, found->plan);
     return st;
 }

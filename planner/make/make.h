@@ -26,7 +26,7 @@ struct mt_plan_request {
     bool last_is_replaced;               /* only if it has the same model, job and cluster, and nothing is fixed */
     const struct mt_search_watch *watch; /* of the searches; or null */
     const struct mt_strategy *strategy;  /* of planner/divide: only its programs; or null */
-    bool compare;                        /* judge all strategies: rows of the prediction's `rejected` */
+    bool compare;                        /* also the fastest plan of each strategy: mt_plan_found.strategies */
     bool hypothetical;                   /* predict also what cannot run here, and mark the plan */
 };
 
@@ -66,6 +66,11 @@ struct mt_plan_found {
     struct mt_plan *plan;
     struct mt_search_report report;
     bool began_at_last;
+    /* With `compare`, in the plan's arena: each strategy's name, its step as a search of it alone finds it, and where
+     * that is 0, why there is none. The fastest first. Those slower than the plan are among its rejected, too. */
+    struct mt_plan_rejected *strategies;
+    int nstrategies;
+    bool limited; /* limit_s was over before the search was: with more time it may find a faster plan */
 };
 enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt_plan_request *request,
                                struct mt_plan_found *found, struct mt_err *err);

@@ -31,8 +31,20 @@ static void begin_decisions(const struct search_part *part, struct mt_decisions 
     if (d->start < 0) d->start = mt_plan_default_start(best->device);
 }
 
-/* One row for each strategy that was judged, the best of it, unless that is the plan, or the strategy has the plan,
- * which is faster, among its programs; the plan has `rejected` of its search by samples before. taken: or null. */
+/* What a program of many splits must take at most of one that is simpler. */
+static const double worth = 0.995;
+
+/* Whether a plan by samples alone is one of the strategy's. */
+static bool has_plan(const struct mt_strategy *s, const struct mt_plan *plan) {
+    bool alone =
+        s->samples && !s->widths && !s->positions && s->gather == MT_GATHER_STEP && s->factors == MT_FACTORS_NEVER;
+    return alone && s->state == (mt_decisions_shard_state(&plan->decisions) ? MT_STORE_ALL : MT_STORE_REPLICATED);
+}
+
+/* One row for each strategy that was judged, the best of it, unless that is the plan, or the strategy has the plan
+ * among its programs, and none that was worth taking; the plan has `rejected` of its search by samples before. taken:
+ * or null.
+ */
 static void add_rejected(const struct mt_divide_found *found, const struct mt_divided *taken, struct mt_plan *plan) {
     struct mt_plan_prediction *p = plan->prediction;
     struct mt_plan_rejected *rows = mt_new(&plan->arena, struct mt_plan_rejected, p->nrejected + MT_NSTRATEGIES + 1);
@@ -47,10 +59,13 @@ static void add_rejected(const struct mt_divide_found *found, const struct mt_di
                 (x->fits == best->fits && x->prediction.step_s < best->prediction.step_s))
                 best = x;
         }
+        if (!taken && has_plan(&mt_strategies[i], plan)) continue;
         bool whole = p->step_s > 0 && mt_strategy_has_samples_alone(&mt_strategies[i]);
-        if (!best || best == taken || (whole && !(best->fits && best->prediction.step_s < p->step_s))) continue;
+        if (!best || best == taken || (whole && !(best->fits && best->prediction.step_s < worth * p->step_s))) continue;
         mine[n++] = (struct mt_plan_rejected){mt_arena_printf(&plan->arena, "strategy %s", best->strategy->name),
-                                              best->fits ? "slower" : mt_arena_strdup(&plan->arena, best->why),
+                                              !best->fits ? mt_arena_strdup(&plan->arena, best->why)
+                                              : best->prediction.step_s < p->step_s ? "faster by less than 0.5%"
+                                                                                    : "slower",
                                               best->fits ? best->prediction.step_s : 0};
     }
     for (int i = 0; i < p->nrejected || n; at++) { /* in order of time; what does not fit comes last */
@@ -178,7 +193,7 @@ static enum mt_status make_layers(const struct mt_search *search, struct mt_divi
     enum mt_status st = MT_OK;
     bool has = false;
     for (int i = 0; i < search->model->noptions; i++) has |= !strcmp(search->model->options[i].name, "layers");
-    if (!has || search->compare || mt_model_get(search->model, "layers") < MANY_LAYERS) return MT_OK;
+    if (!has || mt_model_get(search->model, "layers") < MANY_LAYERS) return MT_OK;
     for (int i = 0; i < 2 && !st; i++) {
         struct mt_model model = *search->model;
         mt_model_set(&model, "layers", number[i]);
@@ -193,7 +208,6 @@ static enum mt_status make_layers(const struct mt_search *search, struct mt_divi
 }
 
 enum mt_status mt_search_divide(struct search_part *part, double end_s, double *step_s, struct mt_err *err) {
-    static const double worth = 0.995; /* what a program of many splits must take at most of one that is simpler */
     const struct mt_strategy *only = part->search.strategy;
     const struct mt_plan_prediction *before = NULL;
     const struct mt_divided *taken = NULL;
@@ -202,7 +216,6 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
                                .options = part->search.options,
                                .plan = part->plan,
                                .only = only,
-                               .compare = part->search.compare,
                                .overlap = mt_search_may_overlap(&part->search, &part->costs),
                                .end_s = end_s};
     struct mt_divide_found found;
@@ -220,7 +233,7 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
     enum mt_status st = only ? MT_OK : try_last(part, step_s, err);
     if (st) goto out;
     before = part->plan->prediction;
-    if (!only && !part->search.compare) {
+    if (!only) {
         divide.known_s = before ? before->step_s : 0;
         double others_s[] = {part->known_s, part->search.known_s};
         for (int i = 0; i < 2; i++)
@@ -265,22 +278,21 @@ static enum mt_status find_hopeless(struct participation *p, const struct search
                                     bool *hopeless) {
     double bound_s;
     *hopeless = false;
-    if (p->search->strategy || p->search->compare) return MT_OK;
+    if (p->search->strategy) return MT_OK;
     enum mt_status st = mt_search_bound_all(p, &x->part, &bound_s);
     *hopeless = bound_s >= step_s;
     return st;
 }
 
-/* Where not all ranks are best by samples: whole nodes, one of each type, and the first two, four, ... Tensors are
- * divided within nodes, where fewer ranks may be better by samples alone. They are not searched for programs by
- * samples: those that may win have been, by their estimates. */
+/* Whole nodes, one of each type, and the first two, four, ...: also where all ranks are best by samples, by estimates.
+ * Tensors are divided within nodes, where fewer ranks may be better by samples alone. They are not searched for
+ * programs by samples: those that may win have been, by their estimates. */
 static enum mt_status add_nodes(struct participation *p) {
     const struct search_places *places = &p->places;
     int *of_cell = mt_new(&p->arena, int, places->ncells);
     enum mt_status st = MT_OK;
     const struct search_subset *best = mt_search_winner(p);
-    if (p->use != MT_USE_AUTO || p->pinned || !mt_search_is_open(p->search) || !best || best->n == places->n)
-        return MT_OK;
+    if (p->use != MT_USE_AUTO || p->pinned || !mt_search_is_open(p->search) || !best) return MT_OK;
     for (int first = 0, n = 1; first + n <= places->nnodes && places->nnodes > 1 && !st;) {
         bool seen = false;
         for (int i = 0; i < first && n == 1; i++) seen |= places->type[i] == places->type[first];

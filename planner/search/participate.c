@@ -118,8 +118,8 @@ static struct search_subset *favourite(struct participation *p, double least_s) 
 }
 
 /* Few ranks: all subsets, also what fits by no estimate; of a large job those that are not hopeless. Of more, those
- * near the least estimate, as far as they can be afforded: a large job gets one that is clearly better by estimate than
- * what has been searched. */
+ * near the least estimate, as far as they can be afforded: a large job gets those that are better by estimate than what
+ * has been searched, and at first those near the least whose estimates are less than the steps that were found. */
 static bool worth_it(const struct participation *p, const struct search_subset *x, double searched_s) {
     double least_s = least_estimate(p);
     if (x->searched || mt_search_is_part_of_failed(p, x) || (p->nsearched && mt_now_s() > p->whole.end_s)) return false;
@@ -128,7 +128,9 @@ static bool worth_it(const struct participation *p, const struct search_subset *
     if (p->places.n <= FEW_RANKS && p->spent < SEARCH_MOST_WORK / 2) return cheap || !hopeless;
     if (p->places.n <= FEW_RANKS) return x->screen_s <= doubt * least_s && x->screen_s < doubt * searched_s;
     if (p->nsearched >= MOST_SEARCHES) return false;
-    return p->spent < SEARCH_MOST_WORK / 2 ? x->screen_s <= SEARCH_NEAR * least_s : x->screen_s * equal < searched_s;
+    if (p->spent < SEARCH_MOST_WORK / 2) return x->screen_s <= SEARCH_NEAR * least_s;
+    bool near = x->screen_s <= equal * least_s && x->screen_s < mt_search_best_step(p);
+    return x->screen_s < searched_s || (near && p->spent < SEARCH_MOST_WORK);
 }
 
 static enum mt_status search_listed(struct participation *p) {

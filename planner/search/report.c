@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/text/units.h"
 #include "planner/search/internal.h"
 
 void mt_search_report_release(struct mt_search_report *report) {
@@ -40,12 +41,6 @@ static int ordered(struct mt_searching *s, struct search_candidate **list) {
     return n;
 }
 
-static const char *why_of(const struct mt_searching *s, const struct search_candidate *c) {
-    if (c == s->best) return "";
-    if (!c->evaluated) return isinf(c->estimate_s) ? "does not fit by estimate" : "slower by estimate";
-    return c->why;
-}
-
 static double step_of(const struct search_candidate *c) {
     double t = mt_search_time(c);
     return isinf(t) ? 0 : t;
@@ -57,6 +52,17 @@ static double listed_s(const struct mt_searching *s, const struct search_candida
     return c->evaluated || t >= s->best->step_s ? t : 0;
 }
 
+/* Candidates are evaluated in the order of their estimates, as far as they can be afforded. */
+static const char *why_of(const struct mt_searching *s, const struct search_candidate *c, struct mt_arena *arena) {
+    char text[MT_UNITS_TEXT];
+    if (c == s->best) return "";
+    if (c->evaluated) return mt_arena_strdup(arena, c->why);
+    if (isinf(c->estimate_s)) return "does not fit by estimate";
+    if (listed_s(s, c) > 0) return "slower by estimate";
+    return mt_arena_printf(arena, "not simulated: its estimate, %s, is above the estimates of those that were",
+                           mt_units_seconds(c->estimate_s, text));
+}
+
 void mt_search_fill_rejected(struct mt_searching *s, struct mt_plan *p) {
     struct search_candidate **list = mt_calloc((size_t)s->ncandidates + 1, sizeof(struct search_candidate *));
     int n = ordered(s, list);
@@ -65,9 +71,8 @@ void mt_search_fill_rejected(struct mt_searching *s, struct mt_plan *p) {
     for (int timed = 1; timed >= 0; timed--)
         for (int i = 1; i < n; i++)
             if ((listed_s(s, list[i]) > 0) == timed)
-                to->rejected[to->nrejected++] =
-                    (struct mt_plan_rejected){mt_arena_strdup(&p->arena, list[i]->what),
-                                              mt_arena_strdup(&p->arena, why_of(s, list[i])), listed_s(s, list[i])};
+                to->rejected[to->nrejected++] = (struct mt_plan_rejected){
+                    mt_arena_strdup(&p->arena, list[i]->what), why_of(s, list[i], &p->arena), listed_s(s, list[i])};
     free(list);
 }
 
@@ -78,7 +83,7 @@ void mt_search_fill_report(struct mt_searching *s, struct mt_search_report *repo
     report->candidates = mt_new(&report->arena, struct mt_search_alternative, n);
     for (int i = 0; i < n; i++)
         report->candidates[report->ncandidates++] = (struct mt_search_alternative){
-            mt_arena_strdup(&report->arena, list[i]->what), mt_arena_strdup(&report->arena, why_of(s, list[i])),
+            mt_arena_strdup(&report->arena, list[i]->what), why_of(s, list[i], &report->arena),
             isfinite(list[i]->estimate_s) ? list[i]->estimate_s : 0,
             list[i]->evaluated && list[i]->fits ? list[i]->step_s : 0};
     free(list);

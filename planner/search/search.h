@@ -64,13 +64,12 @@ struct mt_search {
     struct mt_work_memo *works;          /* or null; see planner/work/memo.h */
     bool by_samples;                     /* only programs that divide samples (and state) alone */
     const struct mt_strategy *strategy;  /* of planner/divide: only its programs; or null */
-    bool compare;                        /* judge all strategies: rows of `rejected` */
 };
 
 struct mt_search_alternative {
     const char *what;  /* "all_reduce, buckets of 4.00 MiB", "even shares" */
     const char *why;   /* "" of the one that was taken; "slower", "does not fit: rank 2 lacks 1.20 GiB", "slower by
-                          estimate" */
+                          estimate", "not simulated: ..." */
     double estimate_s; /* by the curves; 0: none was made */
     double step_s;     /* by its program; 0: it was not evaluated */
 };

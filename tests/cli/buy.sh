@@ -68,3 +68,18 @@ refused 2 'more than 4096 devices' $MOTLEY buy --own "h100:10000x8" --job "$job"
 $MOTLEY buy --help | tr -s ' \n' '  ' >help.txt
 grep -q 'at most 4096 \[512\]' help.txt || fail "limits: $(cat help.txt)"
 grep -q 'net=RATE is in bits a second' help.txt || fail "the network's grammar: $(cat help.txt)"
+
+# Rows have the steps that plan and whatif give their clusters, which leave out devices that slow the step: more devices
+# make no job slower, and the row says which are idle.
+job="gpt2:layers=2,heads=12,embed=768,context=1024,vocab=1024"
+$MOTLEY buy --item "name=h100 devices=2 price=75k" --item "name=a10 devices=2 price=4k" --budget 160k --net 25G --max-nodes 2 \
+  --next 1k --job "model=$job batch=12 steps=100 precision=bf16" -o idle.json >idle.txt
+sed -n 's/^ *"cluster": "\(.*\)",$/\1/p' idle.json >lines.txt
+sed -n 's/^ *{"step_s": \([0-9.e-]*\),.*/\1/p' idle.json | paste - lines.txt >rows.txt
+[ "$(wc -l <rows.txt)" = 6 ] || fail "not five rows, and one for more money: $(cat idle.json)"
+while IFS=$'\t' read -r step line; do
+  $MOTLEY plan --cluster "$line" --model $job --batch 12 --precision bf16 -o row.json >row.txt
+  awk -v a="$step" -v b="$(sed -n 's/.*"step_s": \([0-9.e-]*\),$/\1/p' row.json | head -1)" 'BEGIN { exit !(a == b) }' ||
+    fail "$line: a step of $step, and by its plan: $(cat row.txt)"
+done <rows.txt
+grep -q '2 h100 .* tie with 1, 2 idle' idle.txt || fail "nothing is idle: $(cat idle.txt)"

@@ -42,6 +42,14 @@ for name in whole shares; do
     fail "$name: other losses than with reduced gradients"
 done
 
+# An emulated speed only stretches time: ranks of one class stay alike, and doctor and train agree on it.
+run=(env -u OMP_NUM_THREADS mpirun --oversubscribe --bind-to none -n 3 taskset -c "$(taskset -cp $$ | sed 's/.*: *//; s/[^0-9].*//')")
+"${run[@]}" $MOTLEY doctor whole.json --data text.txt >said.txt || fail "$(cat said.txt)"
+has 'ok *plan .*fits the ranks' <said.txt || fail "$(cat said.txt)"
+"${run[@]}" $MOTLEY train whole.json --data text.txt --no-out --hash-every 2 --emulate speed=1,0.5,0.4 >said.txt 2>&1 ||
+  fail "$(cat said.txt)"
+has 'hashes equal on 3 ranks' <said.txt || fail "$(cat said.txt)"
+
 # Each stores a replica and computes its gradient, on devices of two classes.
 gathered mixed "$whole" a,a,b replicated
 refused 2 'head/grad_w' $MOTLEY plan --check mixed-edited.json -o mixed.json
@@ -52,11 +60,15 @@ mapfile -t cores < <(taskset -cp $$ | sed 's/.*: //' | awk -F , '{ for (i = 1; i
   for (c = e[1] + 0; c <= e[n] + 0; c++) print c } }')
 if [ ${#cores[@]} -gt 1 ]; then
   run=(env -u OMP_NUM_THREADS mpirun --oversubscribe --bind-to none)
+  doctor=("${run[@]}")
   for mask in "${cores[0]}" "${cores[0]}" "${cores[0]},${cores[1]}"; do
     run+=(-n 1 taskset -c "$mask" $MOTLEY train whole.json --data text.txt --out unlike :)
+    doctor+=(-n 1 taskset -c "$mask" $MOTLEY doctor whole.json :)
   done
-  unset 'run[-1]'
+  unset 'run[-1]' 'doctor[-1]'
   refused 2 'are of one class in the plan' "${run[@]}"
+  "${doctor[@]}" >said.txt && fail "doctor finds nothing: $(cat said.txt)"
+  has 'FAILURE *plan .*are of one class in the plan' <said.txt || fail "$(cat said.txt)"
 fi
 
 # The search: of few samples factors are gathered, of many gradients are reduced, or widths divided.

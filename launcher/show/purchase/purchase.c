@@ -88,23 +88,26 @@ static void add_row_cells(const struct mt_purchase_row *row, struct mt_table *t)
     mt_cell_positive(t, row->rack_units);
 }
 
-static const char *remark(const struct mt_purchase_row *row, char text[64]) {
-    snprintf(text, 64, "%s%s",
-             row->late       ? "late"
-             : row->frontier ? "frontier"
-                             : "",
-             row->tie >= 0 && (row->late || row->frontier) ? ", " : "");
-    size_t used = strlen(text);
-    if (row->tie >= 0) snprintf(text + used, 64 - used, "tie with %d", row->tie + 1);
-    return text;
-}
-
 /* The job that takes the longest. */
 static int longest_job(const struct mt_purchase *p, const struct mt_purchase_row *row) {
     int longest = 0;
     for (int j = 1; j < p->njobs; j++)
         if (row->jobs[j].time_s > row->jobs[longest].time_s) longest = j;
     return longest;
+}
+
+/* idle: devices that the longest job leaves out. */
+static const char *remark(const struct mt_purchase *p, const struct mt_purchase_row *row, char text[64]) {
+    snprintf(text, 64, "%s%s",
+             row->late       ? "late"
+             : row->frontier ? "frontier"
+                             : "",
+             row->tie >= 0 && (row->late || row->frontier) ? ", " : "");
+    size_t used = strlen(text);
+    if (row->tie >= 0) used += (size_t)snprintf(text + used, 64 - used, "tie with %d", row->tie + 1);
+    int idle = row->jobs[longest_job(p, row)].idle;
+    if (idle) snprintf(text + used, 64 - used, "%s%d idle", used ? ", " : "", idle);
+    return text;
 }
 
 static void add_configurations(const struct mt_purchase *p, struct mt_tables *out) {
@@ -133,7 +136,7 @@ static void add_configurations(const struct mt_purchase *p, struct mt_tables *ou
             mt_cell_real(t, (double)least->headroom_bytes);
         else
             mt_cell_none(t);
-        mt_cell_text(t, "%s", remark(row, text));
+        mt_cell_text(t, "%s", remark(p, row, text));
         mt_cell_text(t, "%s", row->jobs[longest_job(p, row)].binds);
         if (row->tie >= 0)
             mt_cell_int(t, row->tie + 1);

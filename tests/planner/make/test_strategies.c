@@ -1,6 +1,6 @@
-/* A strategy that holds the programs of others is no slower than these; a comparison has every strategy that belongs to
- * the cluster, but the plan's own and those that hold it. Where ranks may be left out, a strategy's plan is still one
- * of its own, and ranks among which it has none do not keep it from others. */
+/* A strategy that holds the programs of others is no slower than these; a comparison has every strategy, with the step
+ * that a search of it alone finds, and no plan that is slower than one of them. Where ranks may be left out, a
+ * strategy's plan is still one of its own, and ranks among which it has none do not keep it from others. */
 #include <string.h>
 
 #include "planner/make/make.h"
@@ -28,12 +28,10 @@ static double step_of(const char *name) {
     return step_s;
 }
 
-static bool has_row(const struct mt_plan *plan, const char *name) {
-    char what[64];
-    snprintf(what, sizeof what, "strategy %s", name);
-    for (int i = 0; i < plan->prediction->nrejected; i++)
-        if (!strcmp(plan->prediction->rejected[i].what, what)) return true;
-    return false;
+static const struct mt_plan_rejected *row_of(const struct mt_plan_found *found, const char *name) {
+    for (int i = 0; i < found->nstrategies; i++)
+        if (!strcmp(found->strategies[i].what, name)) return &found->strategies[i];
+    return NULL;
 }
 
 static void begin(const char *line, const char *model, int64_t batch, const char *precision, enum mt_use use) {
@@ -51,10 +49,24 @@ static void expect(const char *line, const char *model, int64_t batch, const cha
     double flat_s = step_of("flat");
     CHECK(flat_s <= 1.02 * step_of("zero1"), "%s: flat is slower than zero1", line);
     CHECK(flat_s <= 1.02 * step_of("data"), "%s: flat is slower than data", line);
+    double steps_s[8];
+    for (int i = 0; rows[i]; i++) steps_s[i] = step_of(rows[i]);
     struct mt_plan_found found;
     request.compare = true;
     find(NULL, &found);
-    for (int i = 0; rows[i]; i++) CHECK(has_row(found.plan, rows[i]), "%s: %s is not compared", line, rows[i]);
+    for (int i = 0; rows[i]; i++) {
+        const struct mt_plan_rejected *row = row_of(&found, rows[i]);
+        CHECK(row, "%s: %s is not compared", line, rows[i]);
+        CHECK(row->step_s == steps_s[i], "%s: %s takes %g s compared, and %g s alone", line, rows[i], row->step_s,
+              steps_s[i]);
+        CHECK(found.plan->prediction->step_s <= row->step_s, "%s: %s is faster than the plan", line, rows[i]);
+    }
+    for (int i = 0; i < found.plan->prediction->nrejected; i++) {
+        const struct mt_plan_rejected *r = &found.plan->prediction->rejected[i];
+        CHECK(strcmp(r->why, "slower") || r->step_s > found.plan->prediction->step_s * (1 - 1e-9), "%s is not slower",
+              r->what);
+    }
+    request.compare = false;
     mt_plan_found_release(&found);
     mt_cluster_free(cluster);
 }
