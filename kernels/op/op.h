@@ -54,9 +54,9 @@ struct mt_attr {
     int64_t rope_context;
     bool inverse;
 
-    double value;                                   /* fill, cross_entropy_grad */
-    enum mt_type to;                                /* cast, fill: the output's type; adamw: the cast's; cross_entropy_grad: A */
-    double clip;                                    /* grad_scale: the largest global norm; 0 = no clipping */
+    double value;    /* fill, cross_entropy_grad */
+    enum mt_type to; /* cast, fill: the output's type; adamw: the cast's; cross_entropy_grad: A */
+    double clip;     /* grad_scale: the largest global norm; 0 = no clipping */
     double beta1, beta2, momentum, decay, lr_scale; /* adamw, sgd; lr_scale multiplies the clock's rate */
     bool nesterov;
     int64_t interval; /* loss_scale: steps without overflow after which it grows */
@@ -142,8 +142,8 @@ struct mt_op_info {
 };
 extern const struct mt_op_info mt_op_info[MT_NOPS];
 
-/* The number of outputs of a call: info->nout, but for fused_matmul, layer_norm_grad and adamw according to the epilogue,
- * for separate the parts. */
+/* The number of outputs of a call: info->nout, but for fused_matmul, layer_norm_grad and adamw according to the
+ * epilogue, for separate the parts. */
 int mt_op_nout(enum mt_op_kind kind, const struct mt_attr *attr);
 
 /* The operands of fused_matmul by its epilogue. */

@@ -29,8 +29,8 @@ enum mt_strategy_id {
 #undef STRATEGY
 extern const struct mt_strategy mt_strategies[MT_NSTRATEGIES];
 
-/* Whether programs that divide samples alone, among all ranks, with the state wherever it is best, belong to it: what the
- * search by samples (planner/search) finds is then one of its programs. */
+/* Whether programs that divide samples alone, among all ranks, with the state wherever it is best, belong to it: what
+ * the search by samples (planner/search) finds is then one of its programs. */
 bool mt_strategy_has_samples_alone(const struct mt_strategy *strategy);
 
 /* What a label of the graph is. */

@@ -27,8 +27,8 @@
  * and optimizer state never leaves its storage: neither costs anything; nor do scalars, or operators on scalars alone.
  *
  * Prices are seconds. An operator takes as long as on its slowest rank; a conversion as long as the cheapest algorithm,
- * while nothing else runs. Where each rank computes a whole gradient that replicas are updated with, but for products of
- * devices that are alike, it is broadcast, so that they stay equal to the last bit (build.h); nothing overlaps that.
+ * while nothing else runs. Where each rank computes a whole gradient that replicas are updated with, but for products
+ * of devices that are alike, it is broadcast, so that they stay equal to the last bit (build.h); nothing overlaps that.
  * Factors on their way to a product count whole, although they share messages. Gradients on their way to an update, and
  * weights on their way from storage, share messages and overlap computing: of them only the part `exposed` counts, at
  * the rate of large messages. */

@@ -69,12 +69,8 @@ static int operands(const char *text, enum mt_type type, const int64_t sizes[3],
 }
 
 struct mt_call mt_grid_call(const struct mt_grid_case *c, const struct mt_tensor *tensors) {
-    return (struct mt_call){.kind = c->kind,
-                            .attr = &c->attr,
-                            .nin = c->nin,
-                            .nout = c->nout,
-                            .in = tensors,
-                            .out = tensors + c->nin};
+    return (struct mt_call){
+        .kind = c->kind, .attr = &c->attr, .nin = c->nin, .nout = c->nout, .in = tensors, .out = tensors + c->nin};
 }
 
 void mt_grid_make(enum mt_op_kind kind, const struct mt_attr *attr, const char *in, const char *out, enum mt_type type,

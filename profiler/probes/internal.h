@@ -22,8 +22,8 @@ struct mt_probe_row {
     void *const *buffer;
     const char *what; /* for messages */
 };
-/* Queue some that wait for all ranks and are not timed, then `count`; *each_s: mean time of these on this rank, from end
- * to end. On a device that captures, in one launch, as in a training step. */
+/* Queue some that wait for all ranks and are not timed, then `count`; *each_s: mean time of these on this rank, from
+ * end to end. On a device that captures, in one launch, as in a training step. */
 enum mt_status mt_probe_queue(struct mt_profile *profile, const struct mt_probe_row *row, int count, double *each_s,
                               struct mt_err *err);
 enum { MT_PROBE_MOST_QUEUED = 64 };

@@ -26,7 +26,8 @@ int mt_op_loss_scale(struct mt_graph *graph, const char *name, const int states[
 int mt_op_update(struct mt_graph *graph, const char *name, enum mt_op_kind kind, const struct mt_attr *attr,
                  const int *in, int nin) {
     struct mt_draft d = mt_draft(graph, name, kind);
-    int nout = mt_op_nout(kind, attr), index[MT_MAX_AXES], n = mt_draft_indices(&d, in[0], 0, graph->values[in[0]].naxes, index);
+    int nout = mt_op_nout(kind, attr), index[MT_MAX_AXES],
+        n = mt_draft_indices(&d, in[0], 0, graph->values[in[0]].naxes, index);
     for (int i = 0; i < nin; i++) { /* w, states and the gradient; then scalars */
         assert(graph->values[in[i]].naxes == (i <= nout ? n : 0));
         mt_draft_in(&d, in[i], index);

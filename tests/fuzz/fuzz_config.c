@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (mt_model_parse(config.model, &model, &err) || strcmp(config.model, mt_model_text(&model, &arena))) abort();
         char *text = mt_config_text(&model, MT_F32, config.dropout < 0 ? 0 : config.dropout, &config);
         if (!text || mt_config_parse("again", text, strlen(text), &arena, &again, &err)) abort();
-            if (memcmp(again.tokens, config.tokens, sizeof config.tokens)) abort();
+        if (memcmp(again.tokens, config.tokens, sizeof config.tokens)) abort();
         if (strcmp(again.model, config.model) || again.dropout != config.dropout) abort();
         free(text);
     }

@@ -115,7 +115,8 @@ void mt_json_put_real(struct mt_json_out *out, const char *key, double value) {
     char text[MT_UNITS_EXACT];
     assert(isfinite(value));
     begin(out, key);
-    append_text(out, value == 0 && signbit(value) ? "-0.0" : mt_units_exact(value, text)); /* "-0" would be an integer */
+    append_text(out,
+                value == 0 && signbit(value) ? "-0.0" : mt_units_exact(value, text)); /* "-0" would be an integer */
 }
 
 void mt_json_put_real_or_null(struct mt_json_out *out, const char *key, double value) {

@@ -37,8 +37,8 @@ static enum mt_status keep_graph(struct nccl *nccl, ncclComm_t comm, CUgraph *gr
     if (*graph) return MT_OK;
     CUDA_TRY(cuMemAlloc(&bytes, 2), err, "cuMemAlloc");
     CUresult made = cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
-    enum mt_status st = made ? cuda_fail(err, made, "cuStreamCreate")
-                             : capture_byte(nccl, comm, bytes, stream, graph, err);
+    enum mt_status st =
+        made ? cuda_fail(err, made, "cuStreamCreate") : capture_byte(nccl, comm, bytes, stream, graph, err);
     if (!made) cuStreamDestroy(stream);
     cuMemFree(bytes); /* nothing will run */
     return st;

@@ -144,8 +144,9 @@ static inline double at_pixel(const struct scale *s, double pixel) {
     return s->log ? exp(s->a + s->b * pixel) : s->a + s->b * pixel;
 }
 
-/* From grid lines and the ticks at them: numbers of the axis' unit, which its title has in parentheses. An axis is taken
- * for linear where it can be; two ticks do not tell, so say in s->log that it is logarithmic where that is known. */
+/* From grid lines and the ticks at them: numbers of the axis' unit, which its title has in parentheses. An axis is
+ * taken for linear where it can be; two ticks do not tell, so say in s->log that it is logarithmic where that is known.
+ */
 static inline bool find_scale(const struct picture *p, bool horizontal, struct scale *s) {
     double pixels[MOST_TICKS], values[MOST_TICKS], factor = 1;
     int n = 0;

@@ -69,8 +69,7 @@ static bool multiplies(const struct mt_backend *backend, const struct mt_overlap
     struct mt_tensor tensors[3];
     for (int i = 0; i < 3; i++) tensors[i] = (struct mt_tensor){.type = p->type, .naxes = 2, .extent = {1, 1}};
     tensors[2].type = mt_type_acc(p->type);
-    struct mt_call tile = {
-        .kind = MT_OP_matmul, .attr = &attr, .nin = 2, .nout = 1, .in = tensors, .out = tensors + 2};
+    struct mt_call tile = {.kind = MT_OP_matmul, .attr = &attr, .nin = 2, .nout = 1, .in = tensors, .out = tensors + 2};
     return backend->supports(&tile);
 }
 

@@ -5,7 +5,8 @@
 #include "tests/planner/small_cluster.h"
 #include "tests/synth/programs.h"
 
-/* Two devices a node, of two classes and five speeds; so slow that operators are long against ticks; three threads, and links with slowdowns. */
+/* Two devices a node, of two classes and five speeds; so slow that operators are long against ticks; three threads, and
+ * links with slowdowns. */
 static inline struct small_cluster *unequal_cluster(int nranks) {
     struct small_cluster *s = small_cluster((nranks + 1) / 2, 2);
     static const double speeds[] = {1, 0.5, 0.8, 0.3, 1};

@@ -349,7 +349,8 @@ static void test_mixed_micro_batches(struct mt_arena *arena, const struct mt_gra
 
 int main(void) {
     printf("seed %d\n", SEED);
-    static const char *const names[] = {"all-reduce", "sharded", "micro-batches", "tensor-parallel", "any rules", "by layer"};
+    static const char *const names[] = {"all-reduce",      "sharded",   "micro-batches",
+                                        "tensor-parallel", "any rules", "by layer"};
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_err err = MT_ERR_INIT;
     struct mt_graph *g = training_graph("gpt2:layers=1,heads=2,embed=4,context=3,vocab=5,bias=1,tied=1", 5, 0);

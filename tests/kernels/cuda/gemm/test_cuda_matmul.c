@@ -1,7 +1,7 @@
 /* GEMMs on the GPU against plain C in double: odd and zero extents, groups of axes, addresses off the vectors'
  * alignment, every transposition, types, accumulation and epilogue, with the library's first algorithm, the measured
- * one, those that a tuning file names, also a scrambled one, and our own kernel (`own [FORM]`: it alone; `large`: results larger
- * than the L2 cache). All failures are listed before the test ends. */
+ * one, those that a tuning file names, also a scrambled one, and our own kernel (`own [FORM]`: it alone; `large`:
+ * results larger than the L2 cache). All failures are listed before the test ends. */
 #include <unistd.h>
 
 #include "kernels/base/arena.h"
