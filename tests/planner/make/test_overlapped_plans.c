@@ -1,6 +1,6 @@
 /* Overlapped GEMMs in plans for GPUs. The search takes them exactly where they win by measured rates, and finds plans
  * that are the best only with them. How they run is in the plan, comes back from its text, and is proven by the
- * checker. */
+ * checker. Longer than other files: all of it judges plans for the same few clusters. */
 #include <math.h>
 #include <string.h>
 
